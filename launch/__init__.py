@@ -1,0 +1,1 @@
+"""Installing, starting and supervising: everything between `make run` and a serving queue."""

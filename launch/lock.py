@@ -1,0 +1,21 @@
+"""Turn pyproject.toml into the hashed requirements files, for every Python and platform at once: `make lock`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from install import FILES, OLDEST, ROOT, dotted  # run as a script, beside install.py
+
+UV = Path(sys.prefix) / "bin" / "uv"
+WHAT = {
+    "base": ["pyproject.toml"],
+    "dev": ["pyproject.toml", "--group", "dev", "-c", FILES["base"]],
+    "pipeline": ["--group", "pipeline", "-c", FILES["base"]],
+    "bootstrap": ["--group", "bootstrap"],
+}
+
+for group, sources in WHAT.items():
+    command = [UV, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
+    command += ["--python-version", dotted(OLDEST), *sources, "--output-file", FILES[group], *sys.argv[1:]]
+    subprocess.run(command, check=True, cwd=ROOT)
+    print(f"wrote {FILES[group]}")
