@@ -1,0 +1,1 @@
+"""The pure rules: values in, values out. Nothing here opens a connection."""

@@ -1,0 +1,117 @@
+"""The one error tree. A class says its code, its HTTP status and whether a retry may help; nothing else decides them.
+
+MqueueError
+├── Invalid             400  the request is malformed; `errors` names each index and field
+├── Unauthenticated     401  no token, or one that does not hold
+├── Forbidden           403  a namespace or scope that the token does not carry
+├── NotFound            404  no such path or record
+│   ├── NotLeased       404  the topic has no such message, or nobody holds it
+│   └── NamespaceNotFound  404  it would have to be made first
+├── MethodNotAllowed    405
+├── Conflict            409
+│   └── StaleReceipt    409  the receipt's lease is over
+├── TooLarge            413
+├── UnsupportedMedia    415
+└── ShardUnavailable    503  the shard cannot answer now
+    ├── Undecided           503  the connection was lost: it may have been done, or not
+    └── ControlUnavailable  503  the control database cannot answer now
+"""
+
+from typing import Any, ClassVar
+
+
+class MqueueError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "internal"
+    http_status: ClassVar[int] = 500
+    title: ClassVar[str] = "Internal error"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, detail: str = "", *, retry_after_s: float | None = None, **extra: Any) -> None:
+        super().__init__(detail or self.__doc__)
+        self.detail = detail or (self.__doc__ or "")
+        self.retry_after_s = retry_after_s
+        self.extra = extra
+
+
+class Invalid(MqueueError):
+    """The request is malformed."""
+
+    code, http_status, title = "invalid", 400, "Invalid request"
+
+
+class Unauthenticated(MqueueError):
+    """A token is needed: Authorization: Bearer <jwt>."""
+
+    code, http_status, title = "unauthenticated", 401, "Not authenticated"
+
+
+class Forbidden(MqueueError):
+    """The token does not carry this namespace or scope."""
+
+    code, http_status, title = "forbidden", 403, "Forbidden"
+
+
+class NotFound(MqueueError):
+    """There is nothing at this path."""
+
+    code, http_status, title = "not_found", 404, "Not found"
+
+
+class NotLeased(NotFound):
+    """This topic has no such message, or nobody holds a lease on it."""
+
+    code, title = "not_leased", "Not leased"
+
+
+class NamespaceNotFound(NotFound):
+    """There is no such namespace, and this service does not make namespaces on first use."""
+
+    code, title = "namespace_not_found", "Namespace not found"
+
+
+class MethodNotAllowed(MqueueError):
+    """This path does not take this method."""
+
+    code, http_status, title = "method_not_allowed", 405, "Method not allowed"
+
+
+class Conflict(MqueueError):
+    """The state of the message does not allow this."""
+
+    code, http_status, title = "conflict", 409, "Conflict"
+
+
+class StaleReceipt(Conflict):
+    """The lease that this receipt names is over."""
+
+    code, title = "stale_receipt", "Stale receipt"
+
+
+class TooLarge(MqueueError):
+    """The request, or a message in it, is too large."""
+
+    code, http_status, title = "too_large", 413, "Too large"
+
+
+class UnsupportedMedia(MqueueError):
+    """The body has to be application/json."""
+
+    code, http_status, title = "unsupported_media_type", 415, "Unsupported media type"
+
+
+class ShardUnavailable(MqueueError):
+    """The database of this topic cannot answer now; try again."""
+
+    code, http_status, title, retryable = "shard_unavailable", 503, "Shard unavailable", True
+
+
+class Undecided(ShardUnavailable):
+    """The connection to the database was lost before its answer came: this may have been done, or not."""
+
+
+class ControlUnavailable(ShardUnavailable):
+    """The control database cannot answer now, and this request needs it; try again."""
+
+    code, title = "control_unavailable", "Control database unavailable"

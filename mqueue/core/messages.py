@@ -1,0 +1,106 @@
+"""The requests of the data plane, as types: decoding is validating."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mqueue.core import names
+
+MAX_BATCH = 10_000
+MAX_SETTLES = 1_000
+MAX_PAYLOAD = 256 * 1024
+MAX_REQUEST = 16 * 1024 * 1024
+MAX_AHEAD_MS = 90 * 86_400_000
+MAX_HEADERS, MAX_HEADER_BYTES = 32, 8 * 1024
+DEFAULT_PRIORITY = 5
+DEFAULT_MAX_RETRIES = 3
+DEFAULT_VISIBILITY_MS = 30_000
+
+Namespace = Annotated[str, Meta(pattern=names.NAMESPACE)]
+Topic = Annotated[str, Meta(pattern=names.TOPIC)]
+MessageId = Annotated[int, Meta(ge=0, lt=2**53)]
+
+
+class Retry(Struct, frozen=True):
+    strategy: Literal["exponential", "linear", "constant"] = "exponential"
+    base_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] = 1_000
+    max_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] = 3_600_000
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.25
+
+
+class Message(Struct, frozen=True, gc=False):
+    """One element of POST /enqueue. `body` stays as it was sent, so it comes back equal."""
+
+    namespace: Namespace
+    topic: Topic
+    payload: bytes | UnsetType = UNSET
+    body: msgspec.Raw | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=0, le=255)] = DEFAULT_PRIORITY
+    deliver_after: Annotated[datetime, Meta(tz=True)] | None = None
+    delay_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] | None = None
+    ttl_ms: Annotated[int, Meta(ge=1, le=10 * 365 * 86_400_000)] | None = None
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    headers: dict[str, str] | None = None
+    traceparent: Annotated[str, Meta(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")] | None = None
+    max_retries: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    retry: Retry | None = None
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self.body) if isinstance(self.body, msgspec.Raw) else self.payload or b""
+
+    @property
+    def is_json(self) -> bool:
+        return self.body is not UNSET
+
+
+class Dequeue(Struct, frozen=True):
+    namespace: Namespace
+    topic: Topic
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1
+    visibility_ms: Annotated[int, Meta(ge=1_000, le=43_200_000)] | None = None
+    wait_ms: Annotated[int, Meta(ge=0, le=20_000)] = 0
+
+
+class Settle(Struct, frozen=True):
+    id: MessageId
+    namespace: Namespace
+    topic: Topic
+    receipt: str | None = None
+
+
+class Delivered(Struct, frozen=True, omit_defaults=True):
+    """One element of the answer to /dequeue. Exactly one of payload and body is there."""
+
+    id: int
+    namespace: str
+    topic: str
+    priority: int
+    headers: msgspec.Raw
+    attempt: int
+    max_retries: int
+    enqueued_at: datetime
+    deliver_after: datetime | None
+    lease_expires_at: datetime
+    receipt: str
+    payload: bytes | UnsetType = UNSET
+    body: msgspec.Raw | UnsetType = UNSET
+    traceparent: str | UnsetType = UNSET
+
+
+def wrong_with(message: Message) -> tuple[str, str] | None:
+    """What the types cannot say: (field, what is wrong with it)."""
+    if (message.payload is UNSET) == (message.body is UNSET):
+        return "payload", "exactly one of payload and body is needed"
+    if message.deliver_after is not None and message.delay_ms is not None:
+        return "delay_ms", "deliver_after and delay_ms exclude each other"
+    if message.headers:
+        if len(message.headers) > MAX_HEADERS:
+            return "headers", f"at most {MAX_HEADERS} entries"
+        if sum(len(name.encode()) + len(value.encode()) for name, value in message.headers.items()) > MAX_HEADER_BYTES:
+            return "headers", f"at most {MAX_HEADER_BYTES} bytes in all"
+        if any("\0" in name or "\0" in value for name, value in message.headers.items()):
+            return "headers", "NUL is not allowed here"
+    return None

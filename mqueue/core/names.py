@@ -1,0 +1,9 @@
+"""What a namespace and a topic may be called."""
+
+import re
+
+NAMESPACE = r"^[a-z0-9][a-z0-9_-]{0,62}\Z"
+TOPIC = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}\Z"
+
+is_namespace = re.compile(NAMESPACE).match
+is_topic = re.compile(TOPIC).match
