@@ -1,0 +1,47 @@
+"""The partitions of `message` and `event`, a day each: made ahead by the maintenance task, and on the spot when one is
+missing, so that none can come too late."""
+
+import datetime
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from psycopg import errors
+
+from shards.pools import Database
+
+PARENTS = ("message", "event")
+T = TypeVar("T")
+
+
+async def make(database: Database, days: Iterable[datetime.date]) -> int:
+    """How many had to be made."""
+    made = 0
+    async with database.connection() as connection:
+        for day in sorted(set(days)):
+            for parent in PARENTS:
+                cursor = await connection.execute("SELECT make_partition(%s, %s)", [parent, day])
+                made += await cursor.fetchone() == (True,)
+    return made
+
+
+async def with_partitions(database: Database, days: Iterable[datetime.date], work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work; if a partition is missing, make those of `days` and of the server's today, and do it again."""
+    try:
+        return await work()
+    except errors.CheckViolation as error:
+        if not is_missing_partition(error):
+            raise
+    await make(database, {*days, *await _around_today(database)})
+    return await work()
+
+
+def is_missing_partition(error: errors.CheckViolation) -> bool:
+    """A failed routing names the parent table and no constraint; a violated CHECK names its constraint."""
+    return error.diag.constraint_name is None and error.diag.table_name in PARENTS
+
+
+async def _around_today(database: Database) -> list[datetime.date]:
+    """By the server's clock, with the day after: midnight may pass before the second try."""
+    async with database.connection() as connection:
+        row: Any = await (await connection.execute("SELECT (now() AT TIME ZONE 'UTC')::date")).fetchone()
+    return [row[0], row[0] + datetime.timedelta(days=1)]

@@ -1,0 +1,36 @@
+"""Which slot a topic belongs to, and how slots spread over shards at first. Nothing else computes a shard.
+
+Plain FNV-1a leaves whole shards empty on keys such as `ns-1:topic-1`, `ns-2:topic-2`: its last step is a
+multiplication, so the upper bits barely see the last characters. MurmurHash3's finalizer mixes them.
+"""
+
+from functools import lru_cache
+
+SLOTS = 1024
+_FNV_OFFSET, _FNV_PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
+
+
+def fnv1a_32(data: bytes) -> int:
+    value = _FNV_OFFSET
+    for byte in data:
+        value = (value ^ byte) * _FNV_PRIME & _MASK
+    return value
+
+
+def fmix32(value: int) -> int:
+    value ^= value >> 16
+    value = value * 0x85EBCA6B & _MASK
+    value ^= value >> 13
+    value = value * 0xC2B2AE35 & _MASK
+    return value ^ value >> 16
+
+
+@lru_cache(maxsize=131_072)
+def slot_of(namespace: str, name: str) -> int:
+    """The slot of a topic, or of an idempotency key, inside its namespace."""
+    return fmix32(fnv1a_32(f"{namespace}:{name}".encode())) % SLOTS
+
+
+def default_owners(shards: int) -> tuple[int, ...]:
+    """The even map of a new deployment: slot by slot, the shard that owns it."""
+    return tuple(slot * shards // SLOTS for slot in range(SLOTS))

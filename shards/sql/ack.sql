@@ -1,0 +1,14 @@
+-- Settle leases: arrays of id and epoch (null: the lease that is live). Answers the position of each that was settled.
+WITH given AS (
+    SELECT * FROM unnest(%(position)s::integer[], %(id)s::bigint[], %(topic)s::integer[], %(epoch)s::integer[])
+        AS given (position, id, topic, epoch)
+), gone AS (
+    DELETE FROM delivery d USING given g
+    WHERE d.id = g.id AND d.topic = g.topic AND d.state = 2 AND d.until > now()
+      AND d.epoch = coalesce(g.epoch, d.epoch)
+    RETURNING g.position, d.id, d.topic, d.epoch, d.attempts
+), logged AS (
+    INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
+    SELECT id, topic, epoch, attempts, 8, %(consumer)s FROM gone
+)
+SELECT position FROM gone

@@ -1,0 +1,1 @@
+"""The schema that lives on every shard."""

@@ -1,0 +1,1 @@
+"""Who uses the queue: namespaces, their topics, and (with time) their keys, quotas and members."""
