@@ -1,0 +1,28 @@
+import argparse
+from typing import Any
+
+import uvloop
+from django.core.management.base import BaseCommand
+
+from daemons.base import Daemon, run_all
+from daemons.leases import LeaseDaemon
+from mqueue.core.conf import conf
+from shards.cluster import Cluster
+
+DAEMONS: dict[str, type[Daemon]] = {daemon.name: daemon for daemon in (LeaseDaemon,)}
+
+
+class Command(BaseCommand):
+    help = "Run one daemon, or all of them in one process, until SIGTERM. Running a second copy anywhere does no harm."
+    requires_system_checks: list[str] = []  # a database that is down now is waited for, not an error
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", choices=[*sorted(DAEMONS), "all"], help="which one")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        uvloop.run(self._run(options["name"]))
+
+    async def _run(self, name: str) -> None:
+        cluster = Cluster(conf())
+        chosen = DAEMONS.values() if name == "all" else [DAEMONS[name]]
+        await run_all(cluster, [daemon(cluster) for daemon in chosen])

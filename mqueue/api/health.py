@@ -1,0 +1,54 @@
+"""/health, /live and /ready: without a token, and without a word about any tenant."""
+
+import time
+
+import msgspec
+import redis.asyncio
+
+from mqueue import __version__
+from mqueue.api.handlers import FRESH, Answer
+from mqueue.core.conf import Conf
+from mqueue.engine.engine import Engine
+from mqueue.hot.connection import connect
+
+REDIS_PATIENCE_S = 0.5
+
+
+class Health:
+    def __init__(self, conf: Conf, engine: Engine) -> None:
+        self._engine = engine
+        self._began = time.monotonic()
+        self._redis: redis.asyncio.Redis = connect(conf.redis, timeout_s=REDIS_PATIENCE_S)
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+    async def answer(self, path: str) -> Answer:
+        if path == "/live":
+            return 200, FRESH, b'{"status":"OK"}'
+        cluster = self._engine.cluster
+        serves = bool(cluster.slots.version) and any(shard.is_up for shard in cluster.shards)
+        if path == "/ready":
+            return (200, FRESH, b'{"status":"OK"}') if serves else (503, FRESH, b'{"status":"starting"}')
+        control, redis_ = self._part(cluster.control.trouble), self._part(await self._redis_trouble())
+        shards = [self._part(shard.trouble) for shard in cluster.shards]
+        well = all(part["status"] == "OK" for part in (control, redis_, *shards))
+        body = {
+            "status": "OK" if well else "degraded",
+            "version": __version__,
+            "uptime_s": round(time.monotonic() - self._began, 1),
+            "control": control,
+            "shards": [{"shard": number} | part for number, part in enumerate(shards)],
+            "redis": redis_,
+        }
+        return 200 if serves else 503, FRESH, msgspec.json.encode(body)
+
+    def _part(self, trouble: str) -> dict[str, str]:
+        return {"status": "down", "detail": trouble} if trouble else {"status": "OK"}
+
+    async def _redis_trouble(self) -> str:
+        try:
+            await self._redis.ping()
+            return ""
+        except (redis.RedisError, OSError, TimeoutError) as error:
+            return f"no answer ({type(error).__name__})"

@@ -1,0 +1,43 @@
+"""Errors as application/problem+json (RFC 9457)."""
+
+import math
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+
+from mqueue.core.errors import MqueueError, NotFound
+
+CONTENT_TYPE = "application/problem+json"
+
+
+def problem(error: MqueueError) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the answer to a failed request."""
+    body: dict[str, Any] = {
+        "type": f"urn:mqueue:error:{error.code}",
+        "title": error.title,
+        "status": error.http_status,
+        "detail": error.detail,
+        "code": error.code,
+    }
+    headers = {"content-type": CONTENT_TYPE, "cache-control": "no-store"}
+    if error.retry_after_s is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+        headers["retry-after-ms"] = str(math.ceil(error.retry_after_s * 1000))
+    if error.http_status == 401:
+        headers["www-authenticate"] = "Bearer"
+    headers.update(error.extra.pop("headers", {}))
+    return error.http_status, headers, msgspec.json.encode(body | error.extra)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _response(NotFound(f"There is nothing at {request.path}"))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    return _response(MqueueError("This is our fault; the service's log says more."))
+
+
+def _response(error: MqueueError) -> HttpResponse:
+    status, headers, body = problem(error)
+    return HttpResponse(body, status=status, headers=headers)

@@ -1,0 +1,48 @@
+"""Celery: slow and periodic work, on the same Redis as the queue's heads."""
+
+import os
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
+
+from celery import Celery, signals
+
+from daemons.base import tell_ready
+from mqueue.core.conf import Conf, conf
+
+
+def broker(conf: Conf) -> dict[str, Any]:
+    """Where Celery's own messages go: under a prefix of their own, beside our keys."""
+    options: dict[str, Any] = {"global_keyprefix": "mqueue-celery:", "visibility_timeout": 6 * 3600}
+    if conf.redis.sentinels:
+        options |= {"master_name": conf.redis.master, "sentinel_kwargs": {}}
+        credentials = f":{conf.redis.password}@" if conf.redis.password else ""
+        return {
+            "broker_url": ";".join(f"sentinel://{credentials}{address}" for address in conf.redis.sentinels),
+            "broker_transport_options": options,
+        }
+    url = conf.redis.url
+    if url.startswith("unix://"):
+        path, _, query = url.removeprefix("unix://").partition("?")
+        url = f"redis+socket://{path}?{query.replace('db=', 'virtual_host=')}"
+    elif conf.redis.password and "@" not in url:
+        url = url.replace("://", f"://:{conf.redis.password}@", 1)
+    return {"broker_url": url, "broker_transport_options": options}
+
+
+app = Celery("mqueue")
+app.conf.update(
+    **broker(conf()),
+    imports=["daemons.maintenance"],
+    beat_schedule={"make partitions": {"task": "mqueue.make_partitions", "schedule": 1800.0}},
+    broker_connection_retry_on_startup=True,
+    task_ignore_result=True,
+    task_acks_late=True,
+    timezone="UTC",
+    worker_hijack_root_logger=False,
+)
+
+
+@signals.worker_ready.connect
+def _ready(**kwargs: Any) -> None:
+    tell_ready()

@@ -1,0 +1,1 @@
+"""The verbs of the queue, each spanning tenants and shards."""

@@ -1,0 +1,65 @@
+"""From names to numbers: what this process knows of topics."""
+
+from collections.abc import Iterable
+
+from mqueue.core.errors import NamespaceNotFound
+from shards.cluster import Cluster
+from shards.pools import Database
+from shards.sql import statement
+from tenants.registry import Name, find_topics, make_topics
+
+
+class Topics:
+    """A number never changes and never goes away, so what was seen once is known for good."""
+
+    REMEMBERED = 1_000_000
+
+    def __init__(self, cluster: Cluster, *, auto_create_namespaces: bool) -> None:
+        self._cluster = cluster
+        self._auto_create_namespaces = auto_create_namespaces
+        self._numbers: dict[Name, int] = {}
+        self._noted: dict[Database, set[int]] = {}
+
+    async def find(self, name: Name) -> int | None:
+        number = self._numbers.get(name)
+        return number if number is not None else (await self._look_up([name])).get(name)
+
+    async def find_or_make(self, names: Iterable[Name]) -> dict[Name, int]:
+        wanted = set(names)
+        known = {name: self._numbers[name] for name in wanted if name in self._numbers}
+        if len(known) < len(wanted):
+            known |= await self._look_up(wanted - known.keys())
+        if len(known) < len(wanted):
+            known |= await self._make(wanted - known.keys())
+        return known
+
+    async def note_on(self, shard: Database, numbers: dict[Name, int]) -> None:
+        """Write the names beside the rows that will carry the numbers; once a process and shard."""
+        noted = self._noted.setdefault(shard, set())
+        new = sorted((number, *name) for name, number in numbers.items() if number not in noted)
+        if not new:
+            return
+        columns = {"id": [row[0] for row in new], "namespace": [row[1] for row in new], "name": [row[2] for row in new]}
+        async with shard.connection() as connection:
+            await connection.execute(statement("know_topics"), columns)
+        noted.update(row[0] for row in new)
+
+    async def _look_up(self, names: Iterable[Name]) -> dict[Name, int]:
+        async with self._cluster.control.connection() as connection:
+            found = await find_topics(connection, names)
+        return self._remember(found)
+
+    async def _make(self, names: set[Name]) -> dict[Name, int]:
+        async with self._cluster.control.connection() as connection:
+            await make_topics(connection, names, with_namespaces=self._auto_create_namespaces)
+            found = await find_topics(connection, names)
+        missing = sorted({namespace for namespace, _ in names - found.keys()})
+        if missing:
+            raise NamespaceNotFound(f"There is no namespace {', '.join(missing)}")
+        return self._remember(found)
+
+    def _remember(self, found: dict[Name, int]) -> dict[Name, int]:
+        if len(self._numbers) + len(found) > self.REMEMBERED:
+            self._numbers.clear()
+        self._numbers.update(found)
+        return found

@@ -1,0 +1,1 @@
+"""What Redis holds: disposable, and never the only holder of a message."""

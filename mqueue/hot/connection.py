@@ -1,0 +1,28 @@
+"""A client for the configured Redis or Valkey, by URL or through Sentinel."""
+
+from typing import Any
+
+from redis.asyncio import Redis as Client
+from redis.asyncio.sentinel import Sentinel
+
+from mqueue.core.conf import Redis
+
+SENTINEL_PORT = 26379
+
+
+def connect(conf: Redis, *, timeout_s: float) -> Client:
+    """Connects at first use, and again after a loss."""
+    options: dict[str, Any] = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
+    if conf.password:
+        options["password"] = conf.password
+    if not conf.sentinels:
+        client: Client = Client.from_url(conf.url, **options)
+        return client
+    sentinel: Any = Sentinel([_address(text) for text in conf.sentinels], socket_timeout=timeout_s)  # type: ignore[no-untyped-call]
+    master: Client = sentinel.master_for(conf.master, **options)
+    return master
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return (host, int(port)) if host else (text, SENTINEL_PORT)
