@@ -1,0 +1,102 @@
+"""What `make run` starts: one Service each."""
+
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+from launch import embedded, probes, processes
+from launch.embedded import Account
+from launch.supervisor import Service
+from mqueue.core.conf import ROOT, Conf
+
+MANAGE = [sys.executable, str(ROOT / "manage.py")]
+
+
+def servers(conf: Conf, account: Account | None) -> list[Service]:
+    """The embedded ones; with DATABASE_URLS and REDIS_URL set there are none."""
+    found = []
+    if conf.embedded.postgres:
+        found.append(_postgres(conf, account))
+    if conf.embedded.redis:
+        found.append(_valkey(conf, account))
+    return found
+
+
+def workers(conf: Conf) -> list[Service]:
+    return [_api(conf), _daemons(conf), _celery(conf)]
+
+
+def _postgres(conf: Conf, account: Account | None) -> Service:
+    folder = embedded.postgres_folder(conf.embedded)
+    maintenance = conf.control_url.replace("/mqueue_control?", "/postgres?")
+    return Service(
+        "postgres",
+        embedded.postgres_command(conf.embedded, account),
+        ready=partial(probes.postgres, maintenance),
+        env=_server_env(),
+        account=account,
+        stop_signal=signal.SIGINT,  # "fast": ends the sessions and writes a checkpoint
+        before_start=partial(processes.clear_stale_postmaster, folder, conf.embedded.sockets),
+        is_server=True,
+    )
+
+
+def _valkey(conf: Conf, account: Account | None) -> Service:
+    command = embedded.valkey_command(conf.embedded, account)
+    ready = partial(probes.valkey, conf.redis.url)
+    return Service("valkey", command, ready=ready, env=_server_env(), account=account, is_server=True)
+
+
+def _api(conf: Conf) -> Service:
+    command = [sys.executable, "-m", "granian", "mqueue.asgi:application", "--interface", "asgi", "--loop", "uvloop"]
+    command += ["--host", conf.api.host, "--port", str(conf.api.port), "--workers", str(conf.api.workers)]
+    command += ["--http", "1", "--no-ws", "--backlog", "4096", "--backpressure", "16384"]
+    command += ["--workers-kill-timeout", "10", "--respawn-failed-workers"]
+    if conf.api.tls_cert:
+        command += ["--ssl-certificate", str(conf.api.tls_cert), "--ssl-keyfile", str(conf.api.tls_key)]
+    return Service("api", command, ready=partial(probes.http, f"{conf.api.origin}/ready"), env=_our_env(conf))
+
+
+def _daemons(conf: Conf) -> Service:
+    return _with_ready_file("daemons", [*MANAGE, "daemon", "all"], conf)
+
+
+def _celery(conf: Conf) -> Service:
+    schedule = str(conf.data / "celerybeat-schedule")
+    command = [sys.executable, "-m", "celery", "--app", "mqueue.celery", "worker", "--beat", "--schedule", schedule]
+    command += ["--pool", "threads", "--concurrency", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
+    return _with_ready_file("celery", command, conf)
+
+
+def _with_ready_file(name: str, command: list[str], conf: Conf) -> Service:
+    path = conf.data / "run" / f"{name}.ready"
+
+    def forget() -> None:
+        path.unlink(missing_ok=True)
+
+    env = _our_env(conf) | {"MQUEUE_READY_FILE": str(path)}
+    return Service(name, command, ready=partial(probes.file, path), env=env, before_start=forget)
+
+
+def _our_env(conf: Conf) -> dict[str, str]:
+    paths = {"PYTHONPATH": str(ROOT), "MQUEUE_DATA": str(conf.data), "DJANGO_SETTINGS_MODULE": "mqueue.settings"}
+    return dict(os.environ) | paths
+
+
+def _server_env() -> dict[str, str]:
+    """Nothing of ours: no secret, and no PG* variable of the user's that would change the server."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def migrate_command() -> list[str]:
+    return [*MANAGE, "migrate_shards"]
+
+
+def token_command() -> list[str]:
+    return [*MANAGE, "token", "--namespace", "*", "--subject", "make-run", "--days", "30"]
+
+
+def log_folder(conf: Conf) -> Path:
+    return conf.data / "log"

@@ -1,0 +1,141 @@
+"""Runs the services, restarts whatever dies, and stops everything in order."""
+
+import asyncio
+import itertools
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launch import processes
+from launch.embedded import Account
+
+FIRST_DELAY_S = 0.1
+LONGEST_DELAY_S = 5.0
+STABLE_AFTER_S = 10.0
+POLL_S = 0.03
+
+
+class StartError(Exception):
+    """A service did not come up; the message ends with its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    name: str
+    command: list[str]
+    ready: Callable[[], Awaitable[bool]]
+    env: dict[str, str] = field(repr=False)
+    account: Account | None = None
+    stop_signal: int = signal.SIGTERM
+    stop_timeout_s: float = 15.0
+    ready_timeout_s: float = 60.0
+    before_start: Callable[[], object] = lambda: None
+    is_server: bool = False  # PostgreSQL, Valkey: others need it while they drain, so it stops after them
+
+
+class Supervisor:
+    def __init__(self, logs: Path, notes: Path) -> None:
+        self.logs, self.notes = logs, notes
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._services: list[Service] = []
+        self._watchers: dict[str, asyncio.Task[None]] = {}
+        for folder in (logs, notes):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    async def start(self, *services: Service) -> None:
+        """Start them side by side, and return when each is ready."""
+        began = time.monotonic()
+        for service in services:
+            self._services.append(service)
+            self._watchers[service.name] = asyncio.create_task(self._keep(service))
+        async with asyncio.TaskGroup() as group:
+            for service in services:
+                group.create_task(self._until_ready(service, began))
+
+    async def stop(self) -> None:
+        """The servers last: the API drains while its databases still serve."""
+        for watcher in self._watchers.values():
+            watcher.cancel()
+        await asyncio.gather(*self._watchers.values(), return_exceptions=True)
+        for servers in (False, True):
+            await asyncio.gather(*(self._end(service) for service in self._services if service.is_server is servers))
+
+    def kill(self) -> None:
+        """For a second Ctrl-C: no more waiting."""
+        for process in self._running.values():
+            processes.kill_group(process.pid)
+
+    async def _keep(self, service: Service) -> None:
+        delay = FIRST_DELAY_S
+        for restarts in itertools.count():
+            began = time.monotonic()
+            process = await self._spawn(service)
+            telling = asyncio.create_task(self._tell_when_back(service, began)) if restarts else None
+            code = await process.wait()
+            if telling:
+                telling.cancel()
+            processes.kill_group(process.pid)
+            lived = time.monotonic() - began
+            delay = FIRST_DELAY_S if lived > STABLE_AFTER_S else delay
+            again = f"starting it again in {delay:.1f} s"
+            say(f"{service.name} (pid {process.pid}) {ended(code)} after {lived:.1f} s; {again}")
+            if code > 0:
+                print(processes.tail(self.logs / f"{service.name}.log", 5), file=sys.stderr, flush=True)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LONGEST_DELAY_S)
+
+    async def _tell_when_back(self, service: Service, began: float) -> None:
+        while not await service.ready():
+            await asyncio.sleep(POLL_S)
+        say(f"{service.name} is back ({time.monotonic() - began:.1f} s)")
+
+    async def _spawn(self, service: Service) -> asyncio.subprocess.Process:
+        service.before_start()
+        log = self.logs / f"{service.name}.log"
+        processes.rotate(log)
+        process = await processes.start(
+            service.command, stop_signal=service.stop_signal, log=log, env=service.env, account=service.account
+        )
+        processes.note(self.notes, service.name, process.pid)
+        self._running[service.name] = process
+        return process
+
+    async def _until_ready(self, service: Service, began: float) -> None:
+        while not await service.ready():
+            if self._watchers[service.name].done():
+                await self._watchers[service.name]  # it could not even be spawned: its error is the message
+            if time.monotonic() - began > service.ready_timeout_s:
+                last_words = processes.tail(self.logs / f"{service.name}.log")
+                raise StartError(f"{service.name} is not ready after {service.ready_timeout_s:.0f} s:\n{last_words}")
+            await asyncio.sleep(POLL_S)
+        say(f"{service.name} is ready ({time.monotonic() - began:.1f} s)")
+
+    async def _end(self, service: Service) -> None:
+        process = self._running.get(service.name)
+        if process is None:
+            return
+        if process.returncode is None:
+            process.send_signal(service.stop_signal)
+            try:
+                await asyncio.wait_for(process.wait(), service.stop_timeout_s)
+            except TimeoutError:
+                say(f"{service.name} did not stop within {service.stop_timeout_s:.0f} s; killing it")
+        processes.kill_group(process.pid)
+        await process.wait()
+        processes.forget(self.notes, service.name)
+
+
+def ended(code: int) -> str:
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} mqueue: {text}", file=sys.stderr, flush=True)
