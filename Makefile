@@ -51,7 +51,7 @@ migrate: install ## Bring the control database and every shard up to date (make 
 	@exec $(VENV)/python manage.py migrate_shards
 
 check: install ## Check the configuration, and that every database answers
-	@exec $(VENV)/python manage.py check --database default
+	@exec $(VENV)/python manage.py check
 
 reset: install ## Delete the embedded servers' data; asks for YES=1
 	@exec $(RUN) reset $(if $(YES),--yes)

@@ -133,7 +133,7 @@ def _identify(number: int, deployment: uuid.UUID) -> None:
         found = cursor.fetchone()
     if found != (deployment, number):
         raise MigrateError(
-            f"DATABASE_URLS[{number}] is shard {found[1]} of deployment {found[0]}, not shard {number} of {deployment}: "
+            f"DATABASE_URLS[{number}] names shard {found[1]} of deployment {found[0]}, and this is {deployment}: "
             "put DATABASE_URLS in its old order, or name the control database that belongs to these shards"
         )
 

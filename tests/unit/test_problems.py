@@ -1,0 +1,37 @@
+"""Errors as problem+json."""
+
+import json
+
+import pytest
+
+from mqueue.api.problems import problem
+from mqueue.core import errors
+from mqueue.core.errors import MqueueError
+
+
+def every_error() -> list[type[MqueueError]]:
+    found, left = [], [MqueueError]
+    while left:
+        found.append(left.pop())
+        left += found[-1].__subclasses__()
+    return found
+
+
+@pytest.mark.parametrize("kind", every_error())
+def test_every_error_renders_with_its_own_code_and_status(kind: type[MqueueError]) -> None:
+    status, headers, body = problem(kind())
+    fields = json.loads(body)
+    assert headers["content-type"] == "application/problem+json"
+    assert {"type", "title", "status", "detail", "code"} <= fields.keys()
+    assert (fields["status"], fields["code"]) == (status, kind.code) == (kind.http_status, kind.code)
+    assert fields["detail"]
+
+
+@pytest.mark.parametrize("kind", every_error())
+def test_the_drawn_tree_names_every_error(kind: type[MqueueError]) -> None:
+    assert f"{kind.__name__} " in (errors.__doc__ or "") or kind is MqueueError
+
+
+def test_retry_after_is_whole_seconds_and_at_least_one() -> None:
+    _, headers, _ = problem(errors.ShardUnavailable(retry_after_s=0.25))
+    assert (headers["retry-after"], headers["retry-after-ms"]) == ("1", "250")

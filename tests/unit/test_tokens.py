@@ -1,0 +1,91 @@
+"""Tokens of the root key."""
+
+import time
+from typing import Any
+
+import jwt
+import pytest
+
+from mqueue.core import tokens
+from mqueue.core.errors import Forbidden, Unauthenticated
+from mqueue.core.tokens import Verifier
+
+SECRET = "k" * 64
+
+
+def signed(secret: str = SECRET, algorithm: str = "HS256", headers: dict[str, Any] | None = None, **claims: Any) -> str:
+    return jwt.encode({"sub": "me", "exp": time.time() + 60} | claims, secret, algorithm=algorithm, headers=headers)
+
+
+def test_a_token_of_ours_holds() -> None:
+    principal = Verifier(SECRET).verify(tokens.make(SECRET, "me", ["a"], ["enqueue"], 60))
+    assert (principal.subject, principal.namespaces, principal.scopes) == ("me", {"a"}, {"enqueue"})
+
+
+def test_absent_claims_mean_the_default_namespace_and_every_scope() -> None:
+    principal = Verifier(SECRET).verify(signed())
+    assert (principal.namespaces, principal.scopes) == ({"default"}, {"*"})
+
+
+BROKEN = {
+    "empty": lambda: "",
+    "no token at all": lambda: "x",
+    "three parts of nothing": lambda: "a.b.c",
+    "far too long": lambda: "A" * 10_000,
+    "another key": lambda: signed("z" * 64),
+    "another algorithm": lambda: signed(algorithm="HS512"),
+    "algorithm none": lambda: jwt.encode({"sub": "me", "exp": time.time() + 60}, None, algorithm="none"),
+    "without exp": lambda: jwt.encode({"sub": "me"}, SECRET),
+    "without sub": lambda: jwt.encode({"exp": time.time() + 60}, SECRET),
+    "expired": lambda: signed(exp=time.time() - 60),
+    "sub is a number": lambda: signed(sub=7),
+    "namespaces are no list": lambda: signed(allowed_namespaces="a"),
+    "scopes are no strings": lambda: signed(scopes=[1]),
+    "unknown kid": lambda: signed(headers={"kid": "unknown"}),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_does_not_hold_is_refused(case: str) -> None:
+    with pytest.raises(Unauthenticated):
+        Verifier(SECRET).verify(BROKEN[case]())
+
+
+def test_a_token_that_was_seen_before_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier, token = Verifier(SECRET), signed(exp=time.time() + 60)
+    verifier.verify(token)
+    later = time.time() + 120
+    monkeypatch.setattr(tokens.time, "time", lambda: later)
+    with pytest.raises(Unauthenticated, match="expired"):
+        verifier.verify(token)
+
+
+def test_memory_of_tokens_is_bounded() -> None:
+    verifier = Verifier(SECRET)
+    verifier.REMEMBERED = 10
+    for n in range(50):
+        verifier.verify(signed(sub=f"me-{n}"))
+    assert len(verifier._known) <= 10
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "scopes", "namespace", "scope", "allowed"),
+    [
+        (["a"], ["*"], "a", "enqueue", True),
+        (["a"], ["*"], "b", "enqueue", False),
+        (["*"], ["enqueue"], "b", "enqueue", True),
+        (["*"], ["enqueue"], "b", "dequeue", False),
+        (["*"], ["b:dequeue"], "b", "dequeue", True),
+        (["*"], ["b:dequeue"], "a", "dequeue", False),
+        ([], ["*"], "a", "enqueue", False),
+    ],
+)
+def test_a_principal_may_what_its_claims_say(
+    namespaces: list[str], scopes: list[str], namespace: str, scope: str, allowed: bool
+) -> None:
+    principal = Verifier(SECRET).verify(tokens.make(SECRET, "me", namespaces, scopes, 60))
+    if allowed:
+        principal.require(namespace, scope)
+    else:
+        with pytest.raises(Forbidden):
+            principal.require(namespace, scope)
