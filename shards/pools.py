@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+import os
+import socket
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, LiteralString
 
 import psycopg
@@ -17,6 +19,7 @@ from shards.breaker import Breaker
 log = logging.getLogger(__name__)
 
 PROBE_EVERY_S = 0.25
+GRACE_S = 0.5
 RETRY_AFTER_S = 1.0
 # How long a peer that vanished without a word (a pulled cable) may go unnoticed.
 KEEPALIVE = {
@@ -26,16 +29,19 @@ KEEPALIVE = {
     "keepalives_count": 2,
     "tcp_user_timeout": 5_000,
 }
-# The server's word that it cannot work now, as against an error in what we asked.
-UNWELL = (
-    errors.ConnectionException,
-    errors.InsufficientResources,
-    errors.OperatorIntervention,
-    errors.SystemError,
-    errors.ReadOnlySqlTransaction,
-)
+# The server's word that it cannot work now, as against an error in what we asked: classes 08 connection, 53 out of
+# resources, 57 operator intervention, 58 system error; and 25006, a server that has become a standby.
+UNWELL = ("lost", "08", "53", "57", "58", "25006")
+# An immediate shutdown or a crash may end the session after its commit and before the answer.
+UNDECIDED = ("lost", "57P")
 
 Row = tuple[Any, ...]
+
+
+def _hang_up(connection: AsyncConnection[Row]) -> None:
+    log.warning("a connection has been silent for too long; hanging up")
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 class Database:
@@ -49,7 +55,7 @@ class Database:
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
         self._down = asyncio.Event()
         self._tending: asyncio.Task[None] | None = None
-        self._closing: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     @property
     def is_up(self) -> bool:
@@ -68,7 +74,7 @@ class Database:
     async def close(self) -> None:
         if self._tending:
             self._tending.cancel()
-            await asyncio.gather(self._tending, *self._closing, return_exceptions=True)
+            await asyncio.gather(self._tending, *self._background, return_exceptions=True)
         if self._pool:
             await self._pool.close()
 
@@ -80,7 +86,8 @@ class Database:
             raise self._unavailable()
         try:
             async with pool.connection() as connection:
-                yield connection
+                with self._hang_up_after(self._limits.statement_timeout_ms / 1000 + GRACE_S, connection):
+                    yield connection
             self._breaker.succeeded()
         except (PoolClosed, TooManyRequests) as error:
             raise self._unavailable() from error
@@ -90,14 +97,29 @@ class Database:
         except errors.QueryCanceled as error:
             self._failed("a statement ran into its time limit")
             raise self._unavailable() from error
-        except UNWELL as error:
-            self._failed(f"the server refuses work (SQLSTATE {error.sqlstate})")
+        except psycopg.Error as error:
+            state = error.sqlstate or ("lost" if isinstance(error, psycopg.OperationalError) else "")
+            if not state.startswith(UNWELL):
+                raise  # a mistake of ours, a lock timeout, a deadlock: the answer of a server that is well
+            self._failed(
+                "the connection was lost" if state == "lost" else f"the server refuses work (SQLSTATE {state})"
+            )
+            self._weed(pool)
+            if state.startswith(UNDECIDED):
+                raise Undecided(retry_after_s=RETRY_AFTER_S) from error
             raise self._unavailable() from error
-        except psycopg.OperationalError as error:
-            if error.sqlstate is not None:
-                raise  # a lock timeout, a deadlock: an answer of a server that is well
-            self._failed("the connection was lost")
-            raise Undecided(retry_after_s=RETRY_AFTER_S) from error
+
+    @contextlib.contextmanager
+    def _hang_up_after(self, seconds: float, connection: AsyncConnection[Row]) -> Iterator[None]:
+        """The server ends what takes too long; this ends the wait for a server that cannot be heard any more.
+
+        Not by cancelling: psycopg would then wait for the server to confirm. An end of file it believes at once.
+        """
+        timer = asyncio.get_running_loop().call_later(seconds, _hang_up, connection)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _unavailable(self) -> ShardUnavailable:
         return ShardUnavailable(f"{self.name} cannot answer now; try again", retry_after_s=RETRY_AFTER_S)
@@ -119,11 +141,18 @@ class Database:
             self._breaker.close()
             log.warning("%s is back", self.name)
 
+    def _weed(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]") -> None:
+        """One connection was lost, so others may be: have the idle ones tried before the next request is."""
+        self._in_background(pool.check())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
     def _retire(self) -> None:
         if self._pool:
-            task = asyncio.create_task(self._pool.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._in_background(self._pool.close())
             self._pool = None
 
     async def _probe(self) -> bool:

@@ -165,9 +165,9 @@ def _pool(reader: "_Reader") -> Pool:
         min_size=reader.integer("MQUEUE_POOL_MIN", 1, 0, 1000),
         max_size=reader.integer("MQUEUE_POOL_MAX", 8, 1, 1000),
         connect_timeout_s=reader.integer("MQUEUE_CONNECT_TIMEOUT_S", 2, 1, 60),
-        acquire_timeout_ms=reader.integer("MQUEUE_ACQUIRE_TIMEOUT_MS", 5_000, 10, 600_000),
-        statement_timeout_ms=reader.integer("MQUEUE_STATEMENT_TIMEOUT_MS", 10_000, 100, 600_000),
-        lock_timeout_ms=reader.integer("MQUEUE_LOCK_TIMEOUT_MS", 5_000, 10, 600_000),
+        acquire_timeout_ms=reader.integer("MQUEUE_ACQUIRE_TIMEOUT_MS", 3_000, 10, 600_000),
+        statement_timeout_ms=reader.integer("MQUEUE_STATEMENT_TIMEOUT_MS", 5_000, 100, 600_000),
+        lock_timeout_ms=reader.integer("MQUEUE_LOCK_TIMEOUT_MS", 2_000, 10, 600_000),
     )
 
 

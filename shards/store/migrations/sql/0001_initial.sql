@@ -120,8 +120,8 @@ CREATE TABLE shard_identity (
     number     smallint NOT NULL
 );
 
--- Make the partition of one day. Built beside its parent and attached, which waits for no insert and stops none;
--- racing callers queue on the advisory lock, and the later ones find it made.
+-- Make the partition of one day. Built beside its parent and attached, which waits for no insert and stops none.
+-- Racing callers queue on the lock that attaching takes anyway; the later ones find the partition made.
 CREATE FUNCTION make_partition(parent text, day date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     child text := parent || '_' || to_char(day, 'YYYYMMDD');
@@ -135,7 +135,7 @@ BEGIN
     IF to_regclass(child) IS NOT NULL THEN
         RETURN false;
     END IF;
-    PERFORM pg_advisory_xact_lock(hashtext('mqueue make_partition'));
+    EXECUTE format('LOCK TABLE ONLY %I IN SHARE UPDATE EXCLUSIVE MODE', parent);
     IF to_regclass(child) IS NOT NULL THEN
         RETURN false;
     END IF;

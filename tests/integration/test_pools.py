@@ -1,0 +1,184 @@
+"""Connections to a shard: limits, losses and recovery, against a real server."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from mqueue.core.conf import Conf, Pool
+from mqueue.core.errors import ShardUnavailable, Undecided
+from shards.pools import Database
+from tests.proxy import Proxy, proxy
+
+LIMITS = Pool(
+    min_size=1,
+    max_size=3,
+    connect_timeout_s=2,
+    acquire_timeout_ms=300,
+    statement_timeout_ms=400,
+    lock_timeout_ms=150,
+)
+
+
+@pytest.fixture
+async def between() -> AsyncIterator[Proxy]:
+    async with proxy() as between:
+        yield between
+
+
+@pytest.fixture
+async def database(between: Proxy, configuration: Conf) -> AsyncIterator[Database]:
+    name = configuration.shard_urls[0].split("@/")[1].split("?")[0]
+    database = Database("shard 0", between.url(name), LIMITS, 0)
+    await database.open()
+    yield database
+    await database.close()
+
+
+async def ask(database: Database, statement: str = "SELECT 1") -> object:
+    async with database.connection() as connection:
+        row = await (await connection.execute(statement)).fetchone()  # type: ignore[call-overload]
+    return row[0] if row else None
+
+
+async def until_answers(database: Database, patience_s: float) -> float:
+    began = time.monotonic()
+    while True:
+        try:
+            await ask(database)
+        except ShardUnavailable:
+            assert time.monotonic() - began < patience_s, "the shard did not come back"
+            await asyncio.sleep(0.02)
+        else:
+            return time.monotonic() - began
+
+
+async def test_a_connection_has_time_limits_and_utc(database: Database) -> None:
+    assert await ask(database, "SHOW statement_timeout") == "400ms"
+    assert await ask(database, "SHOW lock_timeout") == "150ms"
+    assert await ask(database, "SHOW idle_in_transaction_session_timeout") == "800ms"
+    assert await ask(database, "SHOW timezone") == "UTC"
+
+
+async def test_a_slow_statement_is_ended(database: Database) -> None:
+    began = time.monotonic()
+    with pytest.raises(ShardUnavailable):
+        await ask(database, "SELECT pg_sleep(30)")
+    assert time.monotonic() - began < 2
+
+
+async def test_the_pool_is_bounded_and_waiting_is_too(database: Database) -> None:
+    async def hold() -> None:
+        async with database.connection():
+            await asyncio.sleep(1)
+
+    holders = [asyncio.create_task(hold()) for _ in range(LIMITS.max_size)]
+    await asyncio.sleep(0.2)
+    began = time.monotonic()
+    with pytest.raises(ShardUnavailable):
+        await ask(database)
+    assert 0.2 < time.monotonic() - began < 0.8
+    await asyncio.gather(*holders)
+
+
+async def test_a_mistake_in_a_statement_does_not_count_against_the_shard(database: Database) -> None:
+    for _ in range(10):
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            await ask(database, "SELECT * FROM there_is_no_such_table")
+    assert database.is_up
+
+
+async def test_a_terminated_backend_costs_one_request_at_most(database: Database, configuration: Conf) -> None:
+    pid = await ask(database, "SELECT pg_backend_pid()")
+    with psycopg.connect(configuration.shard_urls[0], autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 2000)", [pid])
+    await until_answers(database, 1)
+    assert database.is_up
+
+
+async def test_a_connection_lost_in_the_middle_leaves_it_undecided(database: Database, between: Proxy) -> None:
+    asking = asyncio.create_task(ask(database, "SELECT pg_sleep(0.3)"))
+    await asyncio.sleep(0.15)
+    between.cut()
+    with pytest.raises(Undecided):
+        await asking
+
+
+async def test_a_shard_that_is_gone_is_refused_at_once_and_found_when_it_returns(
+    database: Database, between: Proxy
+) -> None:
+    await ask(database)
+    await between.refuse()
+    deadline = time.monotonic() + 1
+    while database.is_up:
+        with pytest.raises(ShardUnavailable):
+            await ask(database)
+        assert time.monotonic() < deadline, "the breaker did not open within a second"
+    began = time.monotonic()
+    for _ in range(100):
+        with pytest.raises(ShardUnavailable) as refused:
+            await ask(database)
+    assert time.monotonic() - began < 0.2
+    assert refused.value.retry_after_s
+    assert database.trouble
+
+    await between.open()
+    assert await until_answers(database, 3) < 3
+    assert database.trouble == ""
+
+
+async def test_those_who_wait_for_a_connection_are_told_when_the_breaker_opens(
+    between: Proxy, configuration: Conf
+) -> None:
+    name = configuration.shard_urls[0].split("@/")[1].split("?")[0]
+    database = Database("shard 0", between.url(name), replace(LIMITS, acquire_timeout_ms=30_000), 0)
+    await between.refuse()
+    await database.open()
+    try:
+        began = time.monotonic()
+        with pytest.raises(ShardUnavailable):
+            await ask(database)
+        assert time.monotonic() - began < 1
+    finally:
+        await database.close()
+
+
+async def test_a_network_that_swallows_everything_ends_in_an_error_not_a_hang(
+    database: Database, between: Proxy
+) -> None:
+    await ask(database)
+    between.freeze()
+    began = time.monotonic()
+    with pytest.raises(ShardUnavailable):
+        await ask(database)
+    assert time.monotonic() - began < 3
+    between.thaw()
+    await until_answers(database, 5)
+
+
+async def test_the_wrong_shard_is_refused(configuration: Conf) -> None:
+    swapped = Database("shard 0", configuration.shard_urls[1], LIMITS, 0)
+    await swapped.open()
+    try:
+        with pytest.raises(ShardUnavailable):
+            await ask(swapped)
+        assert "shard 1" in swapped.trouble
+    finally:
+        await swapped.close()
+
+
+async def test_a_process_may_start_before_its_shard(between: Proxy, configuration: Conf) -> None:
+    name = configuration.shard_urls[0].split("@/")[1].split("?")[0]
+    await between.refuse()
+    database = Database("shard 0", between.url(name), LIMITS, 0)
+    await database.open()
+    try:
+        with pytest.raises(ShardUnavailable):
+            await ask(database)
+        await between.open()
+        await until_answers(database, 3)
+    finally:
+        await database.close()
