@@ -1,11 +1,12 @@
 """Fixtures that every kind of test shares. The servers themselves come from the plugin tests/servers.py."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import psycopg
 import pytest
 
+from daemons.leases import LeaseDaemon
 from mqueue.core.conf import Conf, conf
 from mqueue.engine.engine import Engine
 from shards.cluster import Cluster
@@ -57,3 +58,15 @@ def fresh_databases(request: pytest.FixtureRequest) -> Iterator[str]:
 def shard_0(configuration: Conf) -> "Iterator[psycopg.Connection[tuple[object, ...]]]":
     with psycopg.connect(configuration.shard_urls[0], autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def lapse_now(cluster: Cluster) -> Callable[[int], Awaitable[None]]:
+    """Let a lease's deadline pass now, and have the lease daemon look."""
+
+    async def lapse(message_id: int) -> None:
+        async with cluster.shard_of_id(message_id).connection() as connection:
+            await connection.execute("UPDATE delivery SET until = now() WHERE id = %s AND state > 0", [message_id])
+        await LeaseDaemon(cluster).run_once()
+
+    return lapse

@@ -82,6 +82,10 @@ def test_missing_databases_are_made_and_a_second_run_changes_nothing(missing: st
     assert [schema_of(url) for url in urls] == before
     assert before[1] == before[2]
     assert len(before[1]) > 100
+    with psycopg.connect(urls[1]) as connection:  # a clone does not carry the rights on the database itself
+        connection.execute("SET ROLE mqueue_reader")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("CREATE TEMPORARY TABLE mine (n int)")
 
 
 def test_several_at_once_take_turns(missing: str, servers: Servers) -> None:

@@ -1,0 +1,169 @@
+"""Enqueue, dequeue, ack and the lapse of leases, straight on PostgreSQL."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from mqueue.core import receipts
+from mqueue.core.errors import NamespaceNotFound, NotLeased, StaleReceipt
+from mqueue.core.messages import Delivered, Dequeue, Settle
+from mqueue.engine.engine import Engine
+from mqueue.engine.topics import Topics
+from shards.cluster import Cluster
+from shards.routing import SLOTS, slot_of
+from tests.integration.messages import message, send
+
+
+async def take(engine: Engine, namespace: str, topic: str = "t", limit: int = 100, **more: Any) -> list[Delivered]:
+    return await engine.dequeue("c", Dequeue(namespace, topic, limit=limit, **more))
+
+
+def bodies(found: list[Delivered]) -> list[Any]:
+    return [msgspec.json.decode(one.body) for one in found]  # type: ignore[arg-type]
+
+
+async def test_ids_are_in_the_order_of_the_request_and_name_their_slot(engine: Engine, namespace: str) -> None:
+    ids = await send(engine, *(message(namespace, f"t{n % 7}") for n in range(50)))
+    assert ids == sorted(ids, key=lambda number: number // SLOTS)
+    assert [number % SLOTS for number in ids] == [slot_of(namespace, f"t{n % 7}") for n in range(50)]
+
+
+async def test_the_order_is_priority_then_time_then_id(engine: Engine, namespace: str) -> None:
+    await send(engine, message(namespace, body="c", priority=5), message(namespace, body="d", priority=5))
+    await send(engine, message(namespace, body="e", priority=5), message(namespace, body="a", priority=0))
+    await send(engine, message(namespace, body="f", priority=255), message(namespace, body="b", priority=1))
+    assert bodies(await take(engine, namespace, limit=4)) == ["a", "b", "c", "d"]
+    assert bodies(await take(engine, namespace)) == ["e", "f"]
+
+
+async def test_what_is_not_due_does_not_stand_in_the_way(engine: Engine, namespace: str) -> None:
+    await send(engine, *(message(namespace, body="later", priority=0, delay_ms=60_000) for _ in range(20)))
+    await send(engine, message(namespace, body="now", priority=255))
+    assert bodies(await take(engine, namespace)) == ["now"]
+
+
+async def test_a_delayed_message_comes_when_it_is_due_and_not_before(engine: Engine, namespace: str) -> None:
+    await send(engine, message(namespace, delay_ms=400))
+    assert await take(engine, namespace) == []
+    (found,) = await take(engine, namespace, wait_ms=5_000)
+    assert found.deliver_after
+    assert (found.deliver_after - found.enqueued_at).total_seconds() == pytest.approx(0.4, abs=0.001)
+
+
+async def test_a_lease_is_exclusive(engine: Engine, namespace: str) -> None:
+    await send(engine, *(message(namespace, body=n) for n in range(200)))
+    batches = await asyncio.gather(*(take(engine, namespace, limit=30) for _ in range(12)))
+    numbers = [number for batch in batches for number in bodies(batch)]
+    assert sorted(numbers) == list(range(200))
+
+
+async def test_an_expired_lease_brings_the_message_again_with_a_new_receipt(
+    engine: Engine, namespace: str, lapse_now: Any
+) -> None:
+    (number,) = await send(engine, message(namespace))
+    (first,) = await take(engine, namespace)
+    await lapse_now(number)
+    (second,) = await take(engine, namespace)
+    assert (first.attempt, second.attempt) == (1, 2)
+    assert first.receipt != second.receipt
+    assert isinstance((await ack(engine, namespace, number, first.receipt)), StaleReceipt)
+    assert await ack(engine, namespace, number, second.receipt) is None
+
+
+async def test_used_up_attempts_end_in_a_dead_letter(engine: Engine, namespace: str, lapse_now: Any) -> None:
+    (number,) = await send(engine, message(namespace, max_retries=2))
+    for attempt in (1, 2, 3):
+        (found,) = await take(engine, namespace)
+        assert found.attempt == attempt
+        await lapse_now(number)
+    assert await take(engine, namespace) == []
+
+
+async def ack(engine: Engine, namespace: str, number: int, receipt: str | None = None, topic: str = "t") -> object:
+    (outcome,) = await engine.ack("c", [Settle(number, namespace, topic, receipt)])
+    return outcome
+
+
+async def test_an_ack_needs_no_receipt_but_a_lease(engine: Engine, namespace: str) -> None:
+    (number,) = await send(engine, message(namespace))
+    assert isinstance(await ack(engine, namespace, number), NotLeased)
+    await take(engine, namespace)
+    assert await ack(engine, namespace, number) is None
+    assert isinstance(await ack(engine, namespace, number), NotLeased)
+
+
+async def test_an_ack_repeated_with_its_receipt_is_told_yes_again(engine: Engine, namespace: str) -> None:
+    (number,) = await send(engine, message(namespace))
+    (found,) = await take(engine, namespace)
+    for _ in range(3):
+        assert await ack(engine, namespace, number, found.receipt) is None
+
+
+async def test_a_receipt_of_another_message_or_none_of_ours_is_stale(engine: Engine, namespace: str) -> None:
+    (number,) = await send(engine, message(namespace))
+    (found,) = await take(engine, namespace)
+    _, epoch = receipts.unseal(found.receipt) or (0, 0)
+    for receipt in ("nonsense", receipts.seal(number + SLOTS, epoch), receipts.seal(number, epoch + 1)):
+        assert isinstance(await ack(engine, namespace, number, receipt), StaleReceipt)
+    assert await ack(engine, namespace, number, found.receipt) is None
+
+
+async def test_an_id_of_another_topic_is_not_leased_here(engine: Engine, namespace: str) -> None:
+    (number,) = await send(engine, message(namespace))
+    (found,) = await take(engine, namespace)
+    await send(engine, message(namespace, "other"))
+    assert isinstance(await ack(engine, namespace, number, found.receipt, "other"), NotLeased)
+    assert isinstance(await ack(engine, namespace, number, found.receipt, "never-made"), NotLeased)
+
+
+async def test_a_batch_of_acks_answers_each(engine: Engine, namespace: str) -> None:
+    await send(engine, *(message(namespace, f"t{n}") for n in range(6)))
+    found = [row for n in range(6) for row in await take(engine, namespace, f"t{n}")]
+    settles = [Settle(row.id, namespace, row.topic, row.receipt) for row in found]
+    settles.insert(2, Settle(1, namespace, "t0"))
+    outcomes = await engine.ack("c", settles)
+    assert [type(outcome) for outcome in outcomes] == [type(None)] * 2 + [NotLeased] + [type(None)] * 4
+
+
+async def test_headers_traceparent_and_payload_come_back(engine: Engine, namespace: str) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = {"a": "ü", "b": '"quoted"'}
+    await send(engine, message(namespace, body={"deep": [1, None, "\u0000"]}, headers=headers, traceparent=trace))
+    (found,) = await take(engine, namespace)
+    assert (msgspec.json.decode(found.headers), found.traceparent) == (headers, trace)
+    assert bodies([found]) == [{"deep": [1, None, "\u0000"]}]
+
+
+async def test_a_topic_nobody_made_reads_as_empty(engine: Engine, namespace: str) -> None:
+    assert await take(engine, namespace) == []
+
+
+async def test_a_poll_that_waits_sees_what_arrives(engine: Engine, namespace: str) -> None:
+    waiting = asyncio.create_task(take(engine, namespace, wait_ms=5_000))
+    await asyncio.sleep(0.2)
+    await send(engine, message(namespace, body="arrived"))
+    assert bodies(await waiting) == ["arrived"]
+
+
+async def test_racing_first_messages_make_a_topic_once(cluster: Cluster, namespace: str) -> None:
+    processes = [Topics(cluster, auto_create_namespaces=True) for _ in range(8)]
+    names = [(namespace, f"t{n}") for n in range(5)]
+    found = await asyncio.gather(*(topics.find_or_make(names) for topics in processes))
+    assert all(numbers == found[0] for numbers in found)
+    assert len(set(found[0].values())) == 5
+
+
+async def test_namespaces_are_not_made_where_that_is_off(cluster: Cluster, namespace: str) -> None:
+    strict = Topics(cluster, auto_create_namespaces=False)
+    with pytest.raises(NamespaceNotFound):
+        await strict.find_or_make([(namespace, "t")])
+    await Topics(cluster, auto_create_namespaces=True).find_or_make([(namespace, "t")])
+    assert await strict.find_or_make([(namespace, "another")])
+
+
+async def test_a_message_that_expired_is_not_handed_out(engine: Engine, namespace: str) -> None:
+    await send(engine, message(namespace, body="short", ttl_ms=100), message(namespace, body="long", ttl_ms=60_000))
+    await asyncio.sleep(0.2)
+    assert bodies(await take(engine, namespace)) == ["long"]
