@@ -10,7 +10,8 @@ from typing import Any
 
 import psycopg
 import redis
-from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Advice
 from psycopg.conninfo import conninfo_to_dict
 
 from mqueue.core.conf import DAY_MS, Conf, conf
@@ -36,7 +37,7 @@ def servers(app_configs: object, databases: Sequence[str] | None = None, **kwarg
 def configuration_problems(conf: Conf) -> Iterator[CheckMessage]:
     pool, retention = conf.pool, conf.retention
     if len(conf.jwt_secret.encode()) < SHORTEST_SECRET:
-        yield Warning(
+        yield Advice(
             f"JWT_SECRET is shorter than {SHORTEST_SECRET} bytes: whoever guesses it may do everything.",
             hint="python -c 'import secrets; print(secrets.token_urlsafe(48))'",
             id="mqueue.W001",
@@ -46,7 +47,7 @@ def configuration_problems(conf: Conf) -> Iterator[CheckMessage]:
             f"MQUEUE_POOL_MIN ({pool.min_size}) is more than MQUEUE_POOL_MAX ({pool.max_size}).", id="mqueue.E002"
         )
     if pool.lock_timeout_ms > pool.statement_timeout_ms:
-        yield Warning(
+        yield Advice(
             f"MQUEUE_LOCK_TIMEOUT_MS ({pool.lock_timeout_ms}) is more than MQUEUE_STATEMENT_TIMEOUT_MS "
             f"({pool.statement_timeout_ms}): a lock that is held looks like a shard that is down.",
             id="mqueue.W003",
@@ -113,9 +114,9 @@ def _connection_problems(connection: "psycopg.Connection[Any]", conf: Conf, name
     limit = row[0] if row else 0
     wanted = (conf.api.workers + PROCESSES_BESIDE_API) * conf.pool.max_size
     if wanted > limit:
-        yield Warning(
-            f"{name} allows {limit} connections, and one node may open {wanted}: "
-            f"MQUEUE_POOL_MAX {conf.pool.max_size} in {conf.api.workers} API workers and {PROCESSES_BESIDE_API} others.",
+        yield Advice(
+            f"{name} allows {limit} connections, and a node may open {wanted}: "
+            f"MQUEUE_POOL_MAX {conf.pool.max_size} for {conf.api.workers} API workers and {PROCESSES_BESIDE_API} more.",
             hint="Lower MQUEUE_POOL_MAX, raise max_connections, or put a pooler in between.",
             id="mqueue.W014",
         )
@@ -132,7 +133,7 @@ def _redis_problems(conf: Conf) -> Iterator[CheckMessage]:
     if tuple(int(part) for part in version.split(".")[:2]) < oldest:
         yield Error(f"{kind} is {version}; {oldest[0]}.{oldest[1]} or newer is needed.", id="mqueue.E021")
     if policy != "noeviction":
-        yield Warning(
+        yield Advice(
             f"{kind} evicts keys when its memory is full (maxmemory-policy {policy}): queues would be built again and "
             "again.",
             hint="maxmemory-policy noeviction",

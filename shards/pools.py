@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import socket
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, LiteralString
@@ -186,6 +187,7 @@ class Database:
             connection_class=Watched,
             kwargs={"autocommit": True} | self._connect_options(),
             configure=self._configure,
+            check=self._still_there,
             min_size=limits.min_size,
             max_size=limits.max_size,
             timeout=limits.acquire_timeout_ms / 1000,
@@ -199,6 +201,19 @@ class Database:
 
     def _connect_options(self) -> dict[str, Any]:
         return {"connect_timeout": self._limits.connect_timeout_s, "application_name": "mqueue"} | KEEPALIVE
+
+    async def _still_there(self, connection: AsyncConnection[Row]) -> None:
+        """Without asking the server: an idle connection has nothing to read, unless its server has hung up.
+
+        After a restart of the server, all of them have: the idle ones are replaced before the next is handed out.
+        """
+        line = select.poll()
+        line.register(connection.fileno(), select.POLLIN | select.POLLHUP)
+        if line.poll(0):
+            await connection.close()  # or the pool would take it back
+            if self._pool:
+                await self._pool.check()
+            raise psycopg.OperationalError("the server has hung up")
 
     async def _configure(self, connection: AsyncConnection[Row]) -> None:
         """By SET, not by startup options: those do not pass every connection pooler."""

@@ -128,11 +128,10 @@ def _start() -> Path:
     embedded.place(Servers(data).conf.embedded, data, account)
     servers = Servers(data)  # again: what place() decided is read from its note
     embedded.make_postgres(servers.conf.embedded, account)
-    for command in (
-        embedded.postgres_command(servers.conf.embedded, account),
-        embedded.valkey_command(servers.conf.embedded, account),
-    ):
-        _children.append(_spawn(command, data / "servers.log", account))
+    commands = (embedded.postgres_command, embedded.valkey_command)
+    _children.extend(
+        _spawn(command(servers.conf.embedded, account), data / "servers.log", account) for command in commands
+    )
     _wait_for(servers)
     environment = dict(os.environ) | servers.environment("template", 0) | {"MQUEUE_DATA": str(data)}
     migrated = subprocess.run(services.migrate_command(), env=environment, cwd=ROOT, capture_output=True, text=True)
@@ -150,7 +149,7 @@ def _spawn(command: list[str], log: Path, account: embedded.Account | None) -> "
             stderr=output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=lambda: processes.leash(15),
+            preexec_fn=lambda: processes.leash(15),  # noqa: PLW1509  pytest has no other thread yet
             cwd="/",
             **who,  # type: ignore[call-overload]
         )

@@ -52,18 +52,21 @@ def schema_of(url: str) -> list[tuple[object, ...]]:
     with psycopg.connect(url) as connection:
         return connection.execute("""
             WITH mine AS (
-                SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                SELECT c.oid, n.nspname, c.relname, c.relkind
+                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname IN ('public', 'mq') AND NOT c.relispartition
             )
             SELECT 'column', nspname, relname, attname::text, format_type(atttypid, atttypmod), attnotnull::text,
                    coalesce(pg_get_expr(d.adbin, d.adrelid), '')
             FROM mine JOIN pg_attribute a ON a.attrelid = mine.oid AND attnum > 0 AND NOT attisdropped
             LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum WHERE relkind IN ('r', 'p', 'v')
-            UNION ALL SELECT 'index', nspname, relname, pg_get_indexdef(oid), '', '', '' FROM mine WHERE relkind IN ('i', 'I')
+            UNION ALL SELECT 'index', nspname, relname, pg_get_indexdef(oid), '', '', ''
+            FROM mine WHERE relkind IN ('i', 'I')
             UNION ALL SELECT 'constraint', nspname, relname, conname::text, pg_get_constraintdef(c.oid), '', ''
             FROM mine JOIN pg_constraint c ON c.conrelid = mine.oid
             UNION ALL SELECT 'view', nspname, relname, pg_get_viewdef(oid), '', '', '' FROM mine WHERE relkind = 'v'
-            UNION ALL SELECT 'function', pronamespace::regnamespace::text, proname::text, pg_get_functiondef(oid), '', '', ''
+            UNION ALL SELECT 'function', pronamespace::regnamespace::text, proname::text, pg_get_functiondef(oid), '',
+                   '', ''
             FROM pg_proc WHERE pronamespace::regnamespace::text IN ('public', 'mq')
             ORDER BY 1, 2, 3, 4, 5
         """).fetchall()

@@ -137,5 +137,5 @@ def test_the_maintenance_task_makes_what_is_missing(monkeypatch: pytest.MonkeyPa
 
 def test_django_sees_each_shard_by_its_alias(fresh_databases: str) -> None:
     databases = django_databases(conf_of(fresh_databases, 0))
-    assert [name for name in databases] == ["default", "shard_0", "shard_1"]
+    assert list(databases) == ["default", "shard_0", "shard_1"]
     assert databases["shard_1"]["NAME"] == f"{fresh_databases}_shard_1"

@@ -91,12 +91,33 @@ async def test_a_mistake_in_a_statement_does_not_count_against_the_shard(databas
     assert database.is_up
 
 
-async def test_a_terminated_backend_costs_one_request_at_most(database: Database, configuration: Conf) -> None:
-    pid = await ask(database, "SELECT pg_backend_pid()")
+async def test_terminated_idle_backends_cost_no_request(database: Database, configuration: Conf) -> None:
+    async def pid() -> object:
+        async with database.connection() as connection:
+            await asyncio.sleep(0.1)
+            return connection.info.backend_pid
+
+    pids = await asyncio.gather(*(pid() for _ in range(LIMITS.max_size)))
+    assert len(set(pids)) == LIMITS.max_size
     with psycopg.connect(configuration.shard_urls[0], autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s, 2000)", [pid])
-    await until_answers(database, 1)
+        for number in pids:
+            other.execute("SELECT pg_terminate_backend(%s, 2000)", [number])
+    await asyncio.sleep(0.1)  # the proxy has to pass the news on
+    assert await asyncio.gather(*(ask(database) for _ in range(LIMITS.max_size))) == [1] * LIMITS.max_size
     assert database.is_up
+
+
+async def test_a_backend_terminated_at_work_costs_its_request(database: Database, configuration: Conf) -> None:
+    asking = asyncio.create_task(ask(database, "SELECT pg_sleep(0.3)"))
+    await asyncio.sleep(0.1)
+    with psycopg.connect(configuration.shard_urls[0], autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND query LIKE '%pg_sleep(0.3)'"
+        )
+    with pytest.raises(Undecided):
+        await asking
+    assert await ask(database) == 1
 
 
 async def test_a_connection_lost_in_the_middle_leaves_it_undecided(database: Database, between: Proxy) -> None:

@@ -71,7 +71,8 @@ async def test_a_new_version_is_taken_up(fresh_databases: str) -> None:
     assert cluster.shard_of_topic("a", topic) is cluster.shards[0]
     with psycopg.connect(conf.control_url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO slot_map (owners, reason, created_at) SELECT array_fill(1::smallint, ARRAY[%s]), 'test', now()",
+            "INSERT INTO slot_map (owners, reason, created_at) "
+            "SELECT array_fill(1::smallint, ARRAY[%s]), 'test', now()",
             [SLOTS],
         )
     await cluster.slots.refresh()

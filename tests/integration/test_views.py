@@ -124,7 +124,7 @@ def test_there_are_no_other_views(reader: Any) -> None:
 
 def test_the_reader_can_read_no_table(reader: Any, shard_0: Any) -> None:
     tables = shard_0.execute(
-        "SELECT c.oid::regclass::text FROM pg_class c WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+        "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
     ).fetchall()
     assert len(tables) > 10
     for (table,) in tables:

@@ -1,6 +1,5 @@
 """The environment, read once."""
 
-import os
 import stat
 import threading
 from pathlib import Path
@@ -121,7 +120,7 @@ def test_a_random_secret_is_made_once_and_kept_private(tmp_path: Path) -> None:
     first = read({"MQUEUE_DATA": str(tmp_path)}).jwt_secret
     assert len(first) >= 40
     assert read({"MQUEUE_DATA": str(tmp_path)}).jwt_secret == first
-    assert stat.S_IMODE(os.stat(tmp_path / "jwt_secret").st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "jwt_secret").stat().st_mode) == 0o600
     assert read({"MQUEUE_DATA": str(tmp_path / "other")}).jwt_secret != first
 
 

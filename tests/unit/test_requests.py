@@ -131,9 +131,19 @@ def test_a_dequeue_reads_the_same_from_query_and_body() -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [b"", b"namespace=a", b"namespace=a&topic=t&limit=0", b"namespace=a&topic=t&limit=1001", b"namespace=a&topic=t&limit=x",
-     b"namespace=a&topic=t&visibility_ms=999", b"namespace=a&topic=t&wait_ms=20001", b"namespace=%ff&topic=t", b"&&&=", b"\xff"],
-)  # fmt: skip
+    [
+        b"",
+        b"namespace=a",
+        b"namespace=a&topic=t&limit=0",
+        b"namespace=a&topic=t&limit=1001",
+        b"namespace=a&topic=t&limit=x",
+        b"namespace=a&topic=t&visibility_ms=999",
+        b"namespace=a&topic=t&wait_ms=20001",
+        b"namespace=%ff&topic=t",
+        b"&&&=",
+        b"\xff",
+    ],
+)
 def test_a_bad_dequeue_is_refused(query: bytes) -> None:
     with pytest.raises(Invalid):
         parse_dequeue("GET", query, b"")
