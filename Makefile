@@ -12,7 +12,7 @@ ARGS ?=
 ROOMS := mqueue tenants shards daemons pipeline launch tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick lint format bench psql superuser token migrate check lock reset clean install install-dev
+.PHONY: help run test test-quick lint format bench psql superuser token migrate check lock env reset clean install install-dev
 export
 
 help: ## Show this list
@@ -52,6 +52,9 @@ migrate: install ## Bring the control database and every shard up to date (make 
 
 check: install ## Check the configuration, and that every database answers
 	@exec $(VENV)/python manage.py check
+
+env: ## Write .env with random secrets for docker compose
+	@$(PYTHON) docker/env.py
 
 reset: install ## Delete the embedded servers' data; asks for YES=1
 	@exec $(RUN) reset $(if $(YES),--yes)

@@ -54,6 +54,7 @@ async def run_all(cluster: Cluster, daemons: Sequence[Daemon]) -> None:
 def tell_ready() -> None:
     """To whoever started us and named a file to look for."""
     if path := os.environ.get("MQUEUE_READY_FILE"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).touch()
 
 

@@ -1,10 +1,11 @@
-"""python -m launch run | psql | reset"""
+"""python -m launch run | only | probe | psql | reset"""
 
 import argparse
+import asyncio
 import os
 import sys
 
-from launch import embedded
+from launch import embedded, probes, services
 from launch.run import AlreadyRunning, only_one, run
 from mqueue.core.conf import ConfError, conf
 
@@ -13,6 +14,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m launch", description="Start mqueue, or look into its databases.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("run", help="start everything and keep it running (make run)")
+    only = verbs.add_parser("only", help="become one of our processes, under a supervisor of yours (Docker, systemd)")
+    only.add_argument("name", choices=["api", "daemons", "celery"])
+    verbs.add_parser("probe", help="exit 0 when the API answers that it is ready (for a health check)")
     psql = verbs.add_parser("psql", help="open psql on a shard or the control database (make psql SHARD=0)")
     psql.add_argument("database", help="a shard's number, or `control`")
     psql.add_argument("arguments", nargs=argparse.REMAINDER, help="passed on to psql")
@@ -22,11 +26,21 @@ def main() -> int:
     try:
         if chosen.verb == "run":
             return run()
+        if chosen.verb == "only":
+            return become(chosen.name)
+        if chosen.verb == "probe":
+            return 0 if asyncio.run(probes.http(f"{conf().api.origin}/ready")) else 1
         if chosen.verb == "psql":
             return open_psql(chosen.database, chosen.arguments)
         return forget_everything(chosen.yes)
     except ConfError as error:
         return fail(f"the configuration cannot be used: {error}")
+
+
+def become(name: str) -> int:
+    conf().data.mkdir(parents=True, exist_ok=True)
+    service = next(service for service in services.workers(conf()) if service.name == name)
+    os.execve(service.command[0], service.command, service.env)
 
 
 def open_psql(database: str, arguments: list[str]) -> int:
