@@ -1,0 +1,43 @@
+"""Spark starts, and times survive the way through Parquet."""
+
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pipeline.java import JavaMissing, find_java, java_version
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
+
+
+def test_parquet_keeps_rows_and_times(tmp_path: Path) -> None:
+    from pipeline.session import session
+
+    rows = [(1, "a", datetime(2026, 3, 29, 1, 30, tzinfo=UTC)), (2, "b", datetime(2026, 10, 25, 1, 30, tzinfo=UTC))]
+    with session("test") as spark:
+        frame = spark.createDataFrame(rows, "id long, topic string, at timestamp")
+        frame.write.parquet(str(tmp_path / "lake"))
+        read = spark.read.parquet(str(tmp_path / "lake")).orderBy("id")
+        texts = [row.t for row in read.selectExpr("date_format(at, \"yyyy-MM-dd'T'HH:mm\") AS t").collect()]
+        assert texts == ["2026-03-29T01:30", "2026-10-25T01:30"]
+        assert [row.id for row in read.collect()] == [1, 2]
+
+
+def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin/java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    assert java_version(str(java)) == 8
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaMissing, match="is Java 8; Spark needs 17"):
+        find_java()
+
+
+def test_no_java_at_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(os.environ, "PATH", "/nowhere")
+    with pytest.raises(JavaMissing, match="JAVA_HOME"):
+        find_java()
