@@ -1,0 +1,58 @@
+"""The README's example, line by line, against a fresh installation."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqueue.core.conf import ROOT
+from tests.service import Service
+
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.fixture
+def fresh() -> Iterator[Service]:
+    """With embedded servers, as a newcomer has it."""
+    folder = Path(tempfile.mkdtemp(prefix="mqueue-readme-"))
+    folder.chmod(0o755)
+    service = Service(folder / "data")
+    try:
+        yield service.start()
+    finally:
+        service.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Each command of a console block, with what it is said to print."""
+    found = []
+    for block in re.findall(r"^```console\n(.*?)^```", README, re.MULTILINE | re.DOTALL):
+        command, _, output = block.removeprefix("$ ").partition("\n")
+        while command.count("'") % 2 or command.count('"') % 2:  # a quoted argument goes on in the next line
+            line, _, output = output.partition("\n")
+            command += "\n" + line
+        found.append((command, output))
+    return found
+
+
+def masked(text: str) -> str:
+    """Without what differs from run to run: ids, times, receipts, and the widths that follow from them."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+    text = re.sub(r'"receipt":"[^"]+"', '"receipt":"R"', text)
+    text = re.sub(r"\b\d{9,16}\b", "ID", text)
+    return re.sub(r"-{3,}", "---", re.sub(r" +", " ", text)).strip()
+
+
+def test_the_readmes_example_prints_what_it_says(fresh: Service, tmp_path: Path) -> None:
+    shown = examples()
+    assert len(shown) == 4
+    for command, expected in shown:
+        here = command.replace("http://127.0.0.1:8080", fresh.url).replace("make -s", f"make -s -C {ROOT}")
+        script = f"export TOKEN={fresh.shown_token()}; {here}"
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=fresh.env, capture_output=True, text=True)
+        assert masked(done.stdout) == masked(expected), (command, done.stdout, done.stderr)
