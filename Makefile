@@ -38,6 +38,9 @@ format: install-dev ## Format the code and mend what ruff can
 	$(VENV)/ruff format .
 	$(VENV)/ruff check --fix .
 
+bench: install ## Measure single and batch enqueue, dequeue and ack, beside pgbench
+	@exec $(VENV)/python -m bench $(ARGS)
+
 psql: install ## Open psql on a shard (SHARD=0, SHARD=1, ...) or SHARD=control
 	@exec $(RUN) psql $(SHARD) $(ARGS)
 

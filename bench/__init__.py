@@ -1,0 +1,1 @@
+"""Measurements over real HTTP against real servers, with fsync on. `make bench` runs them."""
