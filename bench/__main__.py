@@ -54,7 +54,7 @@ def main() -> None:
         "JWT_SECRET": "bench-" * 8,
         "MQUEUE_SHARDS": "1",
     }
-    env = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URLS", "REDIS_URL")} | own
+    env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | own  # no server of the caller's
     conf = configuration.read(own)
     service = subprocess.Popen(
         [sys.executable, "-m", "launch", "run"], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True
