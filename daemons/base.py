@@ -7,6 +7,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from shards.cluster import Cluster
 
@@ -17,10 +18,13 @@ AFTER_ERROR_S = 1.0
 class Daemon(ABC):
     """Two of a kind do no harm; a round that fails is tried again."""
 
+    kind: ClassVar[str]
     name: str
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    @classmethod
+    @abstractmethod
+    def all_of(cls, cluster: Cluster) -> "list[Daemon]":
+        """Those that one process runs: one, or one a shard, so that a shard that hangs holds up nobody else's."""
 
     @abstractmethod
     async def run_once(self) -> float:

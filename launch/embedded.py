@@ -128,7 +128,7 @@ def make_postgres(embedded: Embedded, account: Account | None) -> None:
     done = _run_as(account, initdb)
     if done.returncode:
         raise EmbeddedError(f"initdb failed:\n{done.stdout}{done.stderr}")
-    client = pwd.getpwuid(os.geteuid()).pw_name
+    client = _own_name()
     (draft / "pg_hba.conf").write_text("local all all peer map=mqueue\n")
     (draft / "pg_ident.conf").write_text(f'mqueue "{client}" all\n')
     draft.rename(folder)
@@ -177,6 +177,16 @@ def forget(embedded: Embedded, data: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise EmbeddedError(
+            f"the user id {os.geteuid()} has no account, and PostgreSQL needs one: add it to /etc/passwd, or set "
+            "DATABASE_URLS"
+        ) from None
+
+
 def _major() -> str:
     version = subprocess.run([_postgres_wheel() / "bin/postgres", "--version"], capture_output=True, text=True).stdout
     return version.split()[2].split(".")[0]
@@ -209,6 +219,9 @@ def _copied(
         shutil.rmtree(draft, ignore_errors=True)
         draft.unlink(missing_ok=True)
         copy(draft)
+        for path in (draft, *draft.rglob("*")):  # whatever our umask is
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or path.stat().st_mode & 0o100 else 0o444))
         draft.rename(target)
     return target
 

@@ -43,10 +43,10 @@ def main(groups: list[str]) -> None:
 
 
 def is_current_venv() -> bool:
-    """A venv copied from elsewhere, or whose Python is gone, does not start."""
+    """A venv copied from elsewhere, half made, without pip, or whose Python is gone, is made anew."""
     if not PYTHON.exists():
         return False
-    probe = subprocess.run([PYTHON, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True)
+    probe = subprocess.run([PYTHON, "-c", "import sys, pip; print(sys.prefix)"], capture_output=True, text=True)
     return probe.returncode == 0 and Path(probe.stdout.strip()).resolve() == VENV.resolve()
 
 

@@ -46,24 +46,21 @@ async def start(
 
 
 def note(folder: Path, name: str, pid: int) -> None:
-    """Write down who runs, so that a next start can tell our orphan from a stranger with a recycled pid."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        text = json.dumps({"pid": pid, "created": psutil.Process(pid).create_time()})
-        (folder / f"{name}.json").write_text(text)
+    """Write down who runs, for a next start to find."""
+    (folder / f"{name}.json").write_text(json.dumps({"pid": pid}))
 
 
 def forget(folder: Path, name: str) -> None:
     (folder / f"{name}.json").unlink(missing_ok=True)
 
 
-def sweep(folder: Path, patience_s: float = 10.0) -> list[str]:
+def sweep(folder: Path, data: Path, postgres: Path, patience_s: float = 10.0) -> list[str]:
     """End what an earlier run left behind, politely at first. Returns the names of what was found alive."""
     found = {}
     for path in folder.glob("*.json"):
         try:
-            noted = json.loads(path.read_text())
-            members = group_members(noted["pid"], noted["created"])
-        except (ValueError, KeyError):
+            members = group_members(json.loads(path.read_text())["pid"], data)
+        except (ValueError, KeyError, TypeError):
             members = []
         if members:
             found[path.stem] = members
@@ -73,22 +70,38 @@ def sweep(folder: Path, patience_s: float = 10.0) -> list[str]:
     _, stubborn = psutil.wait_procs(everyone, timeout=patience_s)
     _signal_all(stubborn, signal.SIGKILL)
     psutil.wait_procs(stubborn, timeout=5)
+    end_backends(postgres)
     for path in folder.glob("*.json"):
         path.unlink(missing_ok=True)
     return sorted(found)
 
 
-def group_members(leader: int, created: float | None = None) -> list[psutil.Process]:
-    """The live processes of the group that `leader` led; none where its pid now belongs to somebody else."""
+def group_members(leader: int, data: Path) -> list[psutil.Process]:
+    """The live processes of the group that `leader` led. All of ours carry MQUEUE_DATA; a stranger that has got the
+    number since does not."""
     members = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
-            if os.getpgid(process.pid) != leader or process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            if process.pid == leader and created and abs(process.create_time() - created) > 1:
-                return []
-            members.append(process)
+        with contextlib.suppress(psutil.Error, OSError):
+            ours = os.getpgid(process.pid) == leader and process.environ().get("MQUEUE_DATA") == str(data)
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
+                members.append(process)
     return members
+
+
+def end_backends(folder: Path) -> None:
+    """Sessions of a postmaster that is gone: a busy one notices only at its end, and no new postmaster starts before.
+    A live postmaster keeps its own."""
+    if _live_postmaster(folder):
+        return
+    left = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.cwd() == str(folder) and "postgres" in process.name():
+                left.append(process)
+    _signal_all(left, signal.SIGQUIT)
+    _, stubborn = psutil.wait_procs(left, timeout=0.5)
+    _signal_all(stubborn, signal.SIGKILL)
+    psutil.wait_procs(stubborn, timeout=2)
 
 
 def kill_group(leader: int) -> None:
@@ -99,17 +112,19 @@ def kill_group(leader: int) -> None:
 
 def clear_stale_postmaster(folder: Path, sockets: Path) -> None:
     """After a reboot the pid in postmaster.pid may be a stranger's, and PostgreSQL would not dare to start."""
+    if _live_postmaster(folder):
+        return
+    end_backends(folder)
     for path in (folder / "postmaster.pid", sockets / ".s.PGSQL.5432.lock"):
-        with contextlib.suppress(FileNotFoundError, ValueError, IndexError):
-            pid = abs(int(path.read_text().splitlines()[0]))
-            if not _is_postmaster_of(pid, folder):
-                path.unlink()
+        path.unlink(missing_ok=True)
 
 
-def _is_postmaster_of(pid: int, folder: Path) -> bool:
+def _live_postmaster(folder: Path) -> bool:
     try:
-        return str(folder) in psutil.Process(pid).cmdline()
-    except psutil.NoSuchProcess:
+        pid = abs(int((folder / "postmaster.pid").read_text().splitlines()[0]))
+        process = psutil.Process(pid)
+        return str(folder) in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+    except (FileNotFoundError, ValueError, IndexError, psutil.NoSuchProcess):
         return False
     except psutil.AccessDenied:
         return True

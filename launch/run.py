@@ -16,6 +16,7 @@ from launch.supervisor import StartError, Supervisor, say
 from mqueue.core.conf import Conf, conf
 
 LOCK_PATIENCE_S = 20.0
+IMPATIENT_S = 1.0
 
 
 class AlreadyRunning(Exception):
@@ -27,11 +28,11 @@ def run() -> int:
     if os.environ.get("MAKELEVEL"):
         processes.leash(signal.SIGTERM)  # a killed `make` must not leave us running unseen
     configuration = conf()
-    configuration.data.mkdir(parents=True, exist_ok=True)
     try:
+        configuration.data.mkdir(parents=True, exist_ok=True)
         with only_one(configuration.data):
             return asyncio.run(_run(configuration, began))
-    except (AlreadyRunning, probes.PortTaken, embedded.EmbeddedError, StartError) as error:
+    except (AlreadyRunning, probes.PortTaken, embedded.EmbeddedError, StartError, OSError) as error:
         say(str(error))
         return 1
 
@@ -40,7 +41,7 @@ async def _run(configuration: Conf, began: float) -> int:
     stop = _stop_on_signals()
     notes = configuration.data / "run"
     notes.mkdir(exist_ok=True)
-    left = processes.sweep(notes)
+    left = processes.sweep(notes, configuration.data, embedded.postgres_folder(configuration.embedded))
     if left:
         say(f"an earlier run was killed; ended what it had left: {', '.join(left)}")
     probes.require_free_port(configuration.api.host, configuration.api.port, "MQUEUE_PORT")
@@ -112,6 +113,7 @@ async def _output_of(what: str, command: list[str], *, show: bool) -> str:
     finally:
         if process.returncode is None:
             process.terminate()
+            await process.wait()
     return "".join(lines)
 
 
@@ -149,19 +151,25 @@ def _is_stopping(data: Path) -> bool:
 
 
 class _Stop:
+    """The first signal drains. Only a person's later Ctrl-C kills: one SIGTERM may arrive twice, from make too."""
+
     def __init__(self) -> None:
         self.event = asyncio.Event()
         self.supervisor: Supervisor | None = None
+        self._since = 0.0
 
-    def __call__(self) -> None:
-        if self.event.is_set() and self.supervisor:
+    def __call__(self, number: int) -> None:
+        if not self.event.is_set():
+            self._since = time.monotonic()
+            (conf().data / "stopping").touch()
+            self.event.set()
+        elif number == signal.SIGINT and self.supervisor and time.monotonic() - self._since > IMPATIENT_S:
+            say("killing everything")
             self.supervisor.kill()
-        (conf().data / "stopping").touch()
-        self.event.set()
 
 
 def _stop_on_signals() -> _Stop:
     stop = _Stop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
     return stop

@@ -30,12 +30,12 @@ def workers(conf: Conf) -> list[Service]:
 
 def _postgres(conf: Conf, account: Account | None) -> Service:
     folder = embedded.postgres_folder(conf.embedded)
-    maintenance = conf.control_url.replace("/mqueue_control?", "/postgres?")
+    maintenance = conf.shard_urls[0].replace("/mqueue_shard_0?", "/postgres?")
     return Service(
         "postgres",
         embedded.postgres_command(conf.embedded, account),
         ready=partial(probes.postgres, maintenance),
-        env=_server_env(),
+        env=_server_env(conf),
         account=account,
         stop_signal=signal.SIGINT,  # "fast": ends the sessions and writes a checkpoint
         before_start=partial(processes.clear_stale_postmaster, folder, conf.embedded.sockets),
@@ -46,7 +46,7 @@ def _postgres(conf: Conf, account: Account | None) -> Service:
 def _valkey(conf: Conf, account: Account | None) -> Service:
     command = embedded.valkey_command(conf.embedded, account)
     ready = partial(probes.valkey, conf.redis.url)
-    return Service("valkey", command, ready=ready, env=_server_env(), account=account, is_server=True)
+    return Service("valkey", command, ready=ready, env=_server_env(conf), account=account, is_server=True)
 
 
 def _api(conf: Conf) -> Service:
@@ -85,9 +85,9 @@ def _our_env(conf: Conf) -> dict[str, str]:
     return dict(os.environ) | paths
 
 
-def _server_env() -> dict[str, str]:
-    """Nothing of ours: no secret, and no PG* variable of the user's that would change the server."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+def _server_env(conf: Conf) -> dict[str, str]:
+    """No secret, no PG* variable of the user's that would change the server; and the mark by which sweep() knows it."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", "MQUEUE_DATA": str(conf.data)}
 
 
 def migrate_command() -> list[str]:

@@ -42,8 +42,7 @@ class Supervisor:
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._services: list[Service] = []
         self._watchers: dict[str, asyncio.Task[None]] = {}
-        for folder in (logs, notes):
-            folder.mkdir(parents=True, exist_ok=True)
+        self._ready: set[str] = set()
 
     async def start(self, *services: Service) -> None:
         """Start them side by side, and return when each is ready."""
@@ -72,7 +71,15 @@ class Supervisor:
         delay = FIRST_DELAY_S
         for restarts in itertools.count():
             began = time.monotonic()
-            process = await self._spawn(service)
+            try:
+                process = await self._spawn(service)
+            except Exception as error:
+                if not restarts:
+                    raise  # at the first start it is the user's to mend
+                say(f"{service.name} cannot be started: {error}; trying again in {delay:.1f} s")
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, LONGEST_DELAY_S)
+                continue
             telling = asyncio.create_task(self._tell_when_back(service, began)) if restarts else None
             code = await process.wait()
             if telling:
@@ -94,13 +101,15 @@ class Supervisor:
 
     async def _spawn(self, service: Service) -> asyncio.subprocess.Process:
         service.before_start()
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.notes.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{service.name}.log"
         processes.rotate(log)
         process = await processes.start(
             service.command, stop_signal=service.stop_signal, log=log, env=service.env, account=service.account
         )
-        processes.note(self.notes, service.name, process.pid)
         self._running[service.name] = process
+        processes.note(self.notes, service.name, process.pid)
         return process
 
     async def _until_ready(self, service: Service, began: float) -> None:
@@ -111,6 +120,7 @@ class Supervisor:
                 last_words = processes.tail(self.logs / f"{service.name}.log")
                 raise StartError(f"{service.name} is not ready after {service.ready_timeout_s:.0f} s:\n{last_words}")
             await asyncio.sleep(POLL_S)
+        self._ready.add(service.name)
         say(f"{service.name} is ready ({time.monotonic() - began:.1f} s)")
 
     async def _end(self, service: Service) -> None:
@@ -118,11 +128,13 @@ class Supervisor:
         if process is None:
             return
         if process.returncode is None:
+            # One that was never ready has nothing to finish, and may not listen to signals yet.
+            patience_s = service.stop_timeout_s if service.name in self._ready or service.is_server else 2.0
             process.send_signal(service.stop_signal)
             try:
-                await asyncio.wait_for(process.wait(), service.stop_timeout_s)
+                await asyncio.wait_for(process.wait(), patience_s)
             except TimeoutError:
-                say(f"{service.name} did not stop within {service.stop_timeout_s:.0f} s; killing it")
+                say(f"{service.name} did not stop within {patience_s:.0f} s; killing it")
         processes.kill_group(process.pid)
         await process.wait()
         processes.forget(self.notes, service.name)

@@ -2,6 +2,7 @@
 
 import os
 from typing import Any
+from urllib.parse import quote
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
 
@@ -14,19 +15,16 @@ from mqueue.core.conf import Conf, conf
 def broker(conf: Conf) -> dict[str, Any]:
     """Where Celery's own messages go: under a prefix of their own, beside our keys."""
     options: dict[str, Any] = {"global_keyprefix": "mqueue-celery:", "visibility_timeout": 6 * 3600}
+    credentials = f":{quote(conf.redis.password, safe='')}@" if conf.redis.password else ""
     if conf.redis.sentinels:
-        options |= {"master_name": conf.redis.master, "sentinel_kwargs": {}}
-        credentials = f":{conf.redis.password}@" if conf.redis.password else ""
-        return {
-            "broker_url": ";".join(f"sentinel://{credentials}{address}" for address in conf.redis.sentinels),
-            "broker_transport_options": options,
-        }
-    url = conf.redis.url
-    if url.startswith("unix://"):
-        path, _, query = url.removeprefix("unix://").partition("?")
-        url = f"redis+socket://{path}?{query.replace('db=', 'virtual_host=')}"
-    elif conf.redis.password and "@" not in url:
-        url = url.replace("://", f"://:{conf.redis.password}@", 1)
+        options["master_name"] = conf.redis.master
+        url = ";".join(f"sentinel://{credentials}{address}" for address in conf.redis.sentinels)
+    elif conf.redis.url.startswith("unix://"):
+        path, _, query = conf.redis.url.removeprefix("unix://").partition("?")
+        url = f"redis+socket://{credentials}{path}?{query.replace('db=', 'virtual_host=')}"
+    else:
+        scheme, _, rest = conf.redis.url.partition("://")
+        url = f"{scheme}://{rest if '@' in rest else credentials + rest}"
     return {"broker_url": url, "broker_transport_options": options}
 
 

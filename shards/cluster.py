@@ -11,14 +11,18 @@ from shards.slotmap import SlotMap
 class Cluster:
     def __init__(self, conf: Conf) -> None:
         self.control = Database("the control database", conf.control_url, conf.pool)
-        self.shards = tuple(Database(f"shard {n}", url, conf.pool, n) for n, url in enumerate(conf.shard_urls))
         self.slots = SlotMap(self.control)
+        self.shards = tuple(
+            Database(f"shard {n}", url, conf.pool, n, lambda: self.slots.deployment)
+            for n, url in enumerate(conf.shard_urls)
+        )
         self.ids = Ids(self.control)
 
     async def open(self) -> None:
-        for database in (self.control, *self.shards):
-            await database.open()
-        await self.slots.open()
+        await self.control.open()
+        await self.slots.open()  # first: it tells which deployment the shards have to belong to
+        for shard in self.shards:
+            await shard.open()
 
     async def close(self) -> None:
         await self.slots.close()

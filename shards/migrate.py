@@ -59,18 +59,19 @@ def _create_if_missing(name: str, url: str) -> bool:
         psycopg.connect(url, connect_timeout=5).close()
         return False
     except psycopg.OperationalError as error:
-        if "does not exist" not in str(error):
-            raise MigrateError(f"{name}: {error}") from error
+        refused = error
     database = str(conninfo_to_dict(url)["dbname"])
     try:
         with psycopg.connect(make_conninfo(url, dbname="postgres"), autocommit=True, connect_timeout=5) as connection:
+            if connection.execute("SELECT FROM pg_database WHERE datname = %s", [database]).fetchone() is not None:
+                raise MigrateError(f"{name}: {refused}")
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
     except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
         return False  # another migrator was quicker
     except psycopg.Error as error:
         raise MigrateError(
-            f"{name}: there is no database {database!r}, and it could not be created: {str(error).strip()}. "
-            f"Create it, or name another in {'CONTROL_DATABASE_URL' if 'control' in name else 'DATABASE_URLS'}"
+            f"{name}: {str(refused).strip()}; and no database {database!r} could be made: {str(error).strip()}. "
+            f"Make it, or name another in {'CONTROL_DATABASE_URL' if 'control' in name else 'DATABASE_URLS'}"
         ) from error
     return True
 
@@ -117,7 +118,10 @@ def _first_slot_map(conf: Conf, say: Say) -> None:
         return
     needed = max(newest.owners) + 1
     if shards < needed:
-        raise MigrateError(f"the slot map spreads messages over {needed} shards, and DATABASE_URLS names {shards}")
+        raise MigrateError(
+            f"the slot map spreads messages over {needed} shards, and there are {shards}: "
+            "DATABASE_URLS (or MQUEUE_SHARDS) has to name as many as before"
+        )
     if shards > needed:
         say(f"the slot map uses {needed} of {shards} shards: the others hold nothing until slots are moved to them")
 

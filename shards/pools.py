@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import logging
-import os
-import select
-import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, LiteralString
 
 import psycopg
@@ -14,12 +13,14 @@ from psycopg import AsyncConnection, errors
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from mqueue.core.conf import Pool
-from mqueue.core.errors import ShardUnavailable, Undecided
+from mqueue.core.errors import ControlUnavailable, ShardUnavailable, Undecided
 from shards.breaker import Breaker
+from shards.lines import hanging_up_after, has_hung_up
 
 log = logging.getLogger(__name__)
 
 PROBE_EVERY_S = 0.25
+LOOK_EVERY_S = 1.0
 GRACE_S = 0.5
 RETRY_AFTER_S = 1.0
 # How long a peer that vanished without a word (a pulled cable) may go unnoticed.
@@ -36,24 +37,36 @@ UNWELL = ("lost", "08", "53", "57", "58", "25006")
 # An immediate shutdown or a crash may end the session after its commit and before the answer.
 UNDECIDED = ("lost", "57P")
 
+# The answer of a server that is well: a lock timeout, a deadlock, a serialization failure. Nothing was done.
+BUSY = ("55P03", "40")
+SETTINGS: LiteralString = (
+    "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
+    "set_config('idle_in_transaction_session_timeout', %s, false), set_config('timezone', 'UTC', false)"
+)
+
 Row = tuple[Any, ...]
-
-
-def _hang_up(connection: AsyncConnection[Row]) -> None:
-    log.warning("a connection has been silent for too long; hanging up")
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
+Connections = AsyncConnectionPool[AsyncConnection[Row]]
 
 
 class Database:
     """One shard, or the control database, as this process reaches it."""
 
-    def __init__(self, name: str, url: str, limits: Pool, number: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        limits: Pool,
+        number: int | None = None,
+        deployment: Callable[[], uuid.UUID | None] = lambda: None,
+    ) -> None:
         self.name = name
-        self._number = number  # the shard that has to be found there
+        self._number = number  # the shard that has to be found there, of this deployment, once that is known
+        self._deployment = deployment
+        self._in_use = 0
+        self._last_success = 0.0
         self._url, self._limits = url, limits
         self._breaker = Breaker()
-        self._pool: AsyncConnectionPool[AsyncConnection[Row]] | None = None
+        self._pool: Connections | None = None
         self._down = asyncio.Event()
         self._tending: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -86,54 +99,69 @@ class Database:
         if self._breaker.is_open or pool is None:
             raise self._unavailable()
         try:
-            async with pool.connection() as connection:
-                with self._hang_up_after(self._limits.statement_timeout_ms / 1000 + GRACE_S, connection):
+            async with self._taken(pool) as connection:
+                with hanging_up_after(self._limits.statement_timeout_ms / 1000 + GRACE_S, connection):
                     yield connection
             self._breaker.succeeded()
-        except (PoolClosed, TooManyRequests) as error:
-            raise self._unavailable() from error
-        except PoolTimeout as error:
-            self._failed("no connection became free in time")
-            raise self._unavailable() from error
-        except errors.QueryCanceled as error:
-            self._failed("a statement ran into its time limit")
-            raise self._unavailable() from error
+            self._last_success = time.monotonic()
+        except (PoolClosed, PoolTimeout, TooManyRequests) as error:
+            raise self._unavailable() from error  # too many callers are no sign of a bad server
         except psycopg.Error as error:
-            state = error.sqlstate or ("lost" if isinstance(error, psycopg.OperationalError) else "")
-            if not state.startswith(UNWELL):
-                raise  # a mistake of ours, a lock timeout, a deadlock: the answer of a server that is well
-            self._failed(
-                "the connection was lost" if state == "lost" else f"the server refuses work (SQLSTATE {state})"
-            )
-            self._weed(pool)
-            if state.startswith(UNDECIDED):
-                raise Undecided(retry_after_s=RETRY_AFTER_S) from error
-            raise self._unavailable() from error
+            raise self._judged(error) from error
 
-    @contextlib.contextmanager
-    def _hang_up_after(self, seconds: float, connection: AsyncConnection[Row]) -> Iterator[None]:
-        """The server ends what takes too long; this ends the wait for a server that cannot be heard any more.
-
-        Not by cancelling: psycopg would then wait for the server to confirm. An end of file it believes at once.
-        """
-        timer = asyncio.get_running_loop().call_later(seconds, _hang_up, connection)
+    @contextlib.asynccontextmanager
+    async def _taken(self, pool: Connections) -> AsyncIterator[AsyncConnection[Row]]:
+        """From the pool, past those whose server has hung up meanwhile: after its restart, all of them."""
+        connection = await pool.getconn()
+        while has_hung_up(connection):
+            await connection.close()  # or the pool would take it back
+            await pool.putconn(connection)
+            connection = await pool.getconn()
+        self._in_use += 1
         try:
-            yield
+            yield connection
         finally:
-            timer.cancel()
+            self._in_use -= 1
+            await pool.putconn(connection)
+
+    def _judged(self, error: psycopg.Error) -> Exception:
+        """What a caller gets to see of it; a server that is unwell is counted."""
+        state = error.sqlstate or ("lost" if isinstance(error, psycopg.OperationalError) else "")
+        if state.startswith(BUSY):
+            return self._unavailable()
+        if state == errors.QueryCanceled.sqlstate:
+            self._failed("a statement ran into its time limit")
+            return self._unavailable()
+        if not state.startswith(UNWELL):
+            return error  # a mistake of ours: the answer of a server that is well
+        self._failed("the connection was lost" if state == "lost" else f"the server refuses work (SQLSTATE {state})")
+        return Undecided(retry_after_s=RETRY_AFTER_S) if state.startswith(UNDECIDED) else self._unavailable()
 
     def _unavailable(self) -> ShardUnavailable:
-        return ShardUnavailable(f"{self.name} cannot answer now; try again", retry_after_s=RETRY_AFTER_S)
+        kind = ControlUnavailable if self._number is None else ShardUnavailable
+        return kind(f"{self.name} cannot answer now; try again", retry_after_s=RETRY_AFTER_S)
 
-    def _failed(self, reason: str, *, connecting: bool = False) -> None:
-        if self._breaker.failed(reason, connecting=connecting):
+    def _failed(self, reason: str, *, at_once: bool = False) -> None:
+        if self._breaker.failed(reason, at_once=at_once):
             log.warning("%s is down: %s", self.name, reason)
             self._down.set()
 
+    def _cannot_connect(self, reason: str) -> None:
+        """Without doubt only where no connection is left: a server that is merely out of them serves those it has."""
+        if self._in_use or (self._pool and self._pool.get_stats()["pool_available"]):
+            log.warning("%s: %s, but others work", self.name, reason)
+        else:
+            self._failed(reason, at_once=True)
+
     async def _tend(self) -> None:
-        """While it is down: fail those who wait for a connection, then probe until it is back."""
+        """While it is up and idle: look whether it still is. While it is down: probe until it is back."""
         while True:
-            await self._down.wait()
+            try:
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._down.wait()
+            except TimeoutError:
+                await self._look()
+                continue
             self._down.clear()
             self._retire()
             while not await self._probe():
@@ -142,9 +170,12 @@ class Database:
             self._breaker.close()
             log.warning("%s is back", self.name)
 
-    def _weed(self, pool: "AsyncConnectionPool[AsyncConnection[Row]]") -> None:
-        """One connection was lost, so others may be: have the idle ones tried before the next request is."""
-        self._in_background(pool.check())
+    async def _look(self) -> None:
+        if self._in_use or time.monotonic() - self._last_success < LOOK_EVERY_S:
+            return
+        with contextlib.suppress(ShardUnavailable, psycopg.Error):
+            async with self.connection() as connection:
+                await self._ask(connection, "SELECT 1")
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -158,16 +189,18 @@ class Database:
 
     async def _probe(self) -> bool:
         try:
-            async with asyncio.timeout(self._limits.connect_timeout_s + 1):
-                async with await AsyncConnection.connect(
-                    self._url, autocommit=True, **self._connect_options()
-                ) as probe:
+            probe = await AsyncConnection.connect(self._url, autocommit=True, **self._connect_options())
+            async with probe:
+                with hanging_up_after(self._limits.connect_timeout_s, probe):
                     await self._greet(probe)
-                    return True
-        except (psycopg.Error, OSError, TimeoutError):
+        except (psycopg.Error, OSError):
             return False
+        except Exception:
+            log.exception("%s: a probe failed", self.name)
+            return False
+        return True
 
-    async def _make_pool(self) -> AsyncConnectionPool[AsyncConnection[Row]]:
+    async def _make_pool(self) -> Connections:
         database = self
 
         class Watched(AsyncConnection[Row]):
@@ -178,16 +211,15 @@ class Database:
                 try:
                     return await super().connect(*args, **kwargs)
                 except psycopg.OperationalError:
-                    database._failed("no connection can be made", connecting=True)
+                    database._cannot_connect("no connection can be made")
                     raise
 
         limits = self._limits
-        pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
+        pool: Connections = AsyncConnectionPool(
             self._url,
             connection_class=Watched,
             kwargs={"autocommit": True} | self._connect_options(),
             configure=self._configure,
-            check=self._still_there,
             min_size=limits.min_size,
             max_size=limits.max_size,
             timeout=limits.acquire_timeout_ms / 1000,
@@ -202,31 +234,16 @@ class Database:
     def _connect_options(self) -> dict[str, Any]:
         return {"connect_timeout": self._limits.connect_timeout_s, "application_name": "mqueue"} | KEEPALIVE
 
-    async def _still_there(self, connection: AsyncConnection[Row]) -> None:
-        """Without asking the server: an idle connection has nothing to read, unless its server has hung up.
-
-        After a restart of the server, all of them have: the idle ones are replaced before the next is handed out.
-        """
-        line = select.poll()
-        line.register(connection.fileno(), select.POLLIN | select.POLLHUP)
-        if line.poll(0):
-            await connection.close()  # or the pool would take it back
-            if self._pool:
-                await self._pool.check()
-            raise psycopg.OperationalError("the server has hung up")
-
     async def _configure(self, connection: AsyncConnection[Row]) -> None:
         """By SET, not by startup options: those do not pass every connection pooler."""
         limits = self._limits
-        await connection.execute(
-            "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
-            "set_config('idle_in_transaction_session_timeout', %s, false), set_config('timezone', 'UTC', false)",
-            [str(limits.statement_timeout_ms), str(limits.lock_timeout_ms), str(2 * limits.statement_timeout_ms)],
-        )
+        milliseconds = (limits.statement_timeout_ms, limits.lock_timeout_ms, 2 * limits.statement_timeout_ms)
         try:
-            await self._greet(connection)
+            with hanging_up_after(limits.connect_timeout_s, connection):
+                await connection.execute(SETTINGS, [str(number) for number in milliseconds])
+                await self._greet(connection)
         except psycopg.Error as error:
-            self._failed(str(error), connecting=True)
+            self._cannot_connect(str(error))
             raise
 
     async def _greet(self, connection: AsyncConnection[Row]) -> None:
@@ -236,11 +253,16 @@ class Database:
         if self._number is None:
             return
         try:
-            found = await self._ask(connection, "SELECT number FROM shard_identity")
+            row = await (await connection.execute("SELECT number, deployment FROM shard_identity")).fetchone()
         except errors.UndefinedTable:
-            raise psycopg.OperationalError("it has no schema yet: run manage.py migrate_shards") from None
-        if found != self._number:
-            raise psycopg.OperationalError(f"the database there is shard {found}: check the order of DATABASE_URLS")
+            row = None
+        if row is None:
+            raise psycopg.OperationalError("it has no schema yet: run manage.py migrate_shards")
+        number, deployment = row
+        if number != self._number:
+            raise psycopg.OperationalError(f"the database there is shard {number}: check the order of DATABASE_URLS")
+        if (expected := self._deployment()) and deployment != expected:
+            raise psycopg.OperationalError("the database there belongs to another deployment: check DATABASE_URLS")
 
     async def _ask(self, connection: AsyncConnection[Row], question: LiteralString) -> Any:
         row = await (await connection.execute(question)).fetchone()

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import logging
+import uuid
 
 from mqueue.core.errors import ControlUnavailable, ShardUnavailable
 from shards.pools import Database
 
 log = logging.getLogger(__name__)
 REFRESH_EVERY_S = 2.0
-READ = "SELECT version, owners FROM slot_map ORDER BY version DESC LIMIT 1"
+READ = "SELECT version, owners, (SELECT identity FROM deployment) FROM slot_map ORDER BY version DESC LIMIT 1"
 
 
 class SlotMap:
@@ -17,6 +18,7 @@ class SlotMap:
         self._control = control
         self._refreshing: asyncio.Task[None] | None = None
         self.version = 0
+        self.deployment: uuid.UUID | None = None
         self._owners: tuple[int, ...] = ()
 
     async def open(self) -> None:
@@ -38,6 +40,8 @@ class SlotMap:
     async def refresh(self) -> None:
         async with self._control.connection() as connection:
             row = await (await connection.execute(READ)).fetchone()
+        if row:
+            self.deployment = row[2]
         if row and row[0] != self.version:
             log.info("slot map: version %s", row[0])
             self.version, self._owners = row[0], tuple(row[1])

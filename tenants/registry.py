@@ -11,7 +11,9 @@ FIND = """
 SELECT n.name, t.name, t.id FROM unnest(%(namespaces)s::text[], %(topics)s::text[]) AS wanted (namespace, topic)
 JOIN namespace n ON n.name = wanted.namespace JOIN topic t ON t.namespace_id = n.id AND t.name = wanted.topic
 """
-MAKE_NAMESPACES = "INSERT INTO namespace (name) SELECT DISTINCT unnest(%(namespaces)s::text[]) ON CONFLICT DO NOTHING"
+MAKE_NAMESPACES = """
+INSERT INTO namespace (name) SELECT DISTINCT unnest(%(namespaces)s::text[]) ORDER BY 1 ON CONFLICT DO NOTHING
+"""
 MAKE_TOPICS = """
 INSERT INTO topic (namespace_id, name)
 SELECT n.id, wanted.topic FROM unnest(%(namespaces)s::text[], %(topics)s::text[]) AS wanted (namespace, topic)

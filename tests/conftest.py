@@ -65,8 +65,9 @@ def lapse_now(cluster: Cluster) -> Callable[[int], Awaitable[None]]:
     """Let a lease's deadline pass now, and have the lease daemon look."""
 
     async def lapse(message_id: int) -> None:
-        async with cluster.shard_of_id(message_id).connection() as connection:
+        shard = cluster.shard_of_id(message_id)
+        async with shard.connection() as connection:
             await connection.execute("UPDATE delivery SET until = now() WHERE id = %s AND state > 0", [message_id])
-        await LeaseDaemon(cluster).run_once()
+        await LeaseDaemon(shard).run_once()
 
     return lapse

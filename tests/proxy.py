@@ -29,11 +29,15 @@ class Proxy:
 
     async def refuse(self) -> None:
         """As a server that is gone: live connections are cut, new ones refused."""
+        await self.refuse_new()
+        self.cut()
+
+    async def refuse_new(self) -> None:
+        """As a server that has no connection left: live ones go on."""
         if self._server:
             self._server.close()
             (self._folder / SOCKET).unlink(missing_ok=True)
             self._server = None
-        self.cut()
 
     def cut(self) -> None:
         for writer in self._writers:

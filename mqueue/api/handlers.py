@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 
 from mqueue.api import problems, requests
+from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import Settle
 from mqueue.core.tokens import Principal
 from mqueue.engine.engine import Engine
+from mqueue.engine.enqueue import Enqueued
 from mqueue.engine.settle import Outcome
 
 JSON = {"content-type": "application/json"}
@@ -32,7 +34,10 @@ async def enqueue(engine: Engine, principal: Principal, request: Request) -> Ans
     messages = requests.parse_enqueue(request.body)
     for namespace in {message.namespace for message in messages}:
         principal.require(namespace, "enqueue")
-    result = await engine.enqueue(principal.subject, messages)
+    try:
+        result = await engine.enqueue(principal.subject, messages)
+    except ShardUnavailable as error:
+        result = Enqueued(ids=[None] * len(messages), error=error)
     if result.error:
         result.error.extra = {"ids": result.ids, "in_doubt": result.in_doubt}
         return problems.problem(result.error)

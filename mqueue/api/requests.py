@@ -61,11 +61,12 @@ def _one_or_many(
 ) -> tuple[list[T], bool]:
     is_array = body.lstrip()[:1] == b"["
     try:
+        body.decode()  # a body that is passed through as it came is not looked at otherwise
         try:
             parsed = many.decode(body) if is_array else [one.decode(body)]
         except msgspec.ValidationError as error:
             raise _invalid(_each_error(body, one) if is_array else [_described(error, 0)]) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Invalid(f"The body cannot be read: {error}", errors=[]) from error
     if not 1 <= len(parsed) <= limit:
         raise Invalid(f"The array has {len(parsed)} elements; 1 to {limit} are allowed", errors=[])

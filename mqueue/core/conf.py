@@ -2,10 +2,12 @@
 
 import hashlib
 import hmac
+import ipaddress
 import json
 import os
 import re
 import secrets
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -111,6 +113,11 @@ def read(env: Mapping[str, str]) -> Conf:
     sentinels = tuple(part.strip() for part in reader.text("REDIS_SENTINELS", "").split(",") if part.strip())
     redis_url = reader.text("REDIS_URL", "")
     embedded = _embedded(reader, data, postgres=not shard_urls, redis=not (redis_url or sentinels))
+    if redis_url and not re.match(r"(rediss?|unix)://.", redis_url):
+        reader.problem("REDIS_URL", "has to begin with redis://, rediss:// or unix://")
+    for sentinel in sentinels:
+        if not re.fullmatch(r"[^:,/@]+(:[0-9]{1,5})?", sentinel):
+            reader.problem("REDIS_SENTINELS", f"has {sentinel!r}, which is not host:port")
     if sentinels and redis_url:
         reader.problem("REDIS_URL", "is set together with REDIS_SENTINELS: choose one")
     if sentinels and not reader.text("REDIS_MASTER", ""):
@@ -124,7 +131,7 @@ def read(env: Mapping[str, str]) -> Conf:
         shard_urls=shard_urls,
         control_url=reader.url("CONTROL_DATABASE_URL") or _control_beside(shard_urls, embedded),
         redis=Redis(
-            url=redis_url or f"unix://{embedded.sockets}/valkey.sock?db=0",
+            url=redis_url or f"unix://{quote(str(embedded.sockets))}/valkey.sock?db=0",
             sentinels=sentinels,
             master=reader.text("REDIS_MASTER", ""),
             password=reader.text("REDIS_PASSWORD", ""),
@@ -149,15 +156,26 @@ def _api(reader: "_Reader") -> Api:
     cert, key = reader.file("TLS_CERT_FILE"), reader.file("TLS_KEY_FILE")
     if bool(cert) != bool(key):
         reader.problem("TLS_KEY_FILE" if cert else "TLS_CERT_FILE", "is missing: TLS needs both files")
+    elif cert and key:
+        _check_tls(reader, cert, key)
     return Api(
-        host=reader.text("MQUEUE_HOST", "127.0.0.1"),
+        host=reader.address("MQUEUE_HOST", "127.0.0.1"),
         port=reader.integer("MQUEUE_PORT", 8080, 1, 65535),
         workers=reader.integer("MQUEUE_API_WORKERS", 1, 1, 256),
-        metrics_host=reader.text("METRICS_HOST", "127.0.0.1"),
+        metrics_host=reader.address("METRICS_HOST", "127.0.0.1"),
         metrics_port=reader.integer("METRICS_PORT", 2112, 1, 65535),
         tls_cert=cert,
         tls_key=key,
     )
+
+
+def _check_tls(reader: "_Reader", cert: Path, key: Path) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+        if b"-----BEGIN PRIVATE KEY-----" not in key.read_bytes():
+            reader.problem("TLS_KEY_FILE", "has to be PKCS #8: openssl pkcs8 -topk8 -nocrypt -in old.key -out new.key")
+    except OSError as error:  # ssl.SSLError is one
+        reader.problem("TLS_CERT_FILE", f"and TLS_KEY_FILE are no certificate with its key: {error}")
 
 
 def _pool(reader: "_Reader") -> Pool:
@@ -226,13 +244,18 @@ def kept_secret(data: Path) -> str:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(48))
+            file.flush()
+            os.fsync(file.fileno())
         try:
             os.link(draft, path)  # the first of several racing processes wins, and none sees half a file
         except FileExistsError:
             pass
         finally:
             draft.unlink()
-    return path.read_text().strip()
+    secret = path.read_text().strip()
+    if not secret:
+        raise ConfError(f"{path} is empty: delete it, and a new secret is made (tokens of the old one no longer hold)")
+    return secret
 
 
 class _Reader:
@@ -258,6 +281,16 @@ class _Reader:
             return int(text)
         self.problem(name, f"is {text!r}, and has to be a whole number from {low} to {high}")
         return default
+
+    def address(self, name: str, default: str) -> str:
+        text = self.text(name, default)
+        if text == "localhost":
+            return "127.0.0.1"
+        try:
+            return str(ipaddress.ip_address(text))
+        except ValueError:
+            self.problem(name, f"is {text!r}, and has to be an IP address, such as 127.0.0.1 or 0.0.0.0")
+            return default
 
     def flag(self, name: str, default: bool) -> bool:
         text = self.text(name, str(default)).lower()

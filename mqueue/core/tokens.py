@@ -11,6 +11,7 @@ from mqueue.core.errors import Forbidden, Unauthenticated
 ALGORITHM = "HS256"
 LONGEST = 8 * 1024
 LEEWAY_S = 5
+FAR = 253_402_300_799  # the end of the year 9999
 ANY = "*"
 
 
@@ -71,13 +72,15 @@ class Verifier:
             claims = jwt.decode(token, self._secret, algorithms=[ALGORITHM], options=required, leeway=LEEWAY_S)  # type: ignore[arg-type]
         except jwt.ExpiredSignatureError as error:
             raise Unauthenticated("The token has expired") from error
-        except (jwt.InvalidTokenError, ValueError) as error:
+        except (jwt.InvalidTokenError, ValueError, OverflowError) as error:
             raise Unauthenticated("The token does not hold") from error
+        if not claims["sub"].isprintable():
+            raise Unauthenticated("The claim sub has to be text that can be shown")
         return Principal(
             subject=claims["sub"],
             namespaces=_names(claims, "allowed_namespaces", ["default"]),
             scopes=_names(claims, "scopes", [ANY]),
-            expires_at=float(claims["exp"]),
+            expires_at=min(float(min(claims["exp"], FAR)), FAR),
         )
 
 

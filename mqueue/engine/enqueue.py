@@ -20,6 +20,10 @@ from shards.sql import statement
 from tenants.registry import Name
 
 
+# Any past time means now; one before the year 1 in UTC could be stored, and never be read again.
+LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
 @dataclass(slots=True)
 class Enqueued:
     """`ids` in the order of the request, null where the message was not added; `in_doubt` names indexes."""
@@ -43,12 +47,17 @@ async def enqueue(cluster: Cluster, topics: Topics, producer: str, messages: Seq
         used = {(row.namespace, row.topic) for row in rows.values()}
         try:
             await topics.note_on(shard, {name: numbers[name] for name in used})
-            await _insert(shard, _columns(list(ids.values()), list(rows.values()), numbers, producer))
         except ShardUnavailable as error:
             result.error = error
-            if not isinstance(error, Undecided):
-                return
+            return
+        try:
+            await _insert(shard, _columns(list(ids.values()), list(rows.values()), numbers, producer))
+        except Undecided as error:
+            result.error = error
             result.in_doubt += indexes
+        except ShardUnavailable as error:
+            result.error = error
+            return
         for index, message_id in ids.items():
             result.ids[index] = message_id
 
@@ -67,7 +76,9 @@ async def _insert(shard: Database, columns: dict[str, Any]) -> None:
         at or now + datetime.timedelta(milliseconds=delay_ms or 0)
         for at, delay_ms in zip(columns["at"], columns["delay_ms"], strict=True)
     )
-    around = {wish.astimezone(datetime.UTC).date() + datetime.timedelta(d) for wish in wished for d in (0, 1)}
+    # A past time means now. A day more on either side: midnight is by the server's clock.
+    days = {max(wish, now).astimezone(datetime.UTC).date() for wish in wished}
+    around = {day + datetime.timedelta(n) for day in days for n in (-1, 0, 1)}
     await with_partitions(shard, around, insert)
 
 
@@ -76,7 +87,7 @@ def _columns(ids: list[int], rows: list[Message], numbers: dict[Name, int], prod
         "id": ids,
         "topic": [numbers[row.namespace, row.topic] for row in rows],
         "priority": [row.priority for row in rows],
-        "at": [row.deliver_after for row in rows],
+        "at": [row.deliver_after and max(row.deliver_after, LONG_AGO) for row in rows],
         "delay_ms": [row.delay_ms or None for row in rows],
         "ttl_ms": [row.ttl_ms for row in rows],
         "is_json": [row.is_json for row in rows],

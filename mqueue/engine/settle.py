@@ -15,6 +15,7 @@ from shards.pools import Database
 from shards.sql import statement
 
 FOREIGN = -1  # an epoch that no lease ever has: for a receipt that we did not issue for this message
+HIGHEST_EPOCH = 2**31 - 1
 Outcome = MqueueError | None
 
 
@@ -22,8 +23,9 @@ async def ack(cluster: Cluster, topics: Topics, consumer: str, settles: Sequence
     """None for each that is settled, its error for each that is not, in order."""
     outcomes: list[Outcome] = [NotLeased() for _ in settles]
     parts: dict[Database, list[tuple[int, int, int, int | None]]] = defaultdict(list)
+    numbers = await topics.find_all({(settle.namespace, settle.topic) for settle in settles})
     for position, settle in enumerate(settles):
-        number = await topics.find((settle.namespace, settle.topic))
+        number = numbers.get((settle.namespace, settle.topic))
         if number is not None:
             shard = cluster.shard_of_topic(settle.namespace, settle.topic)
             parts[shard].append((position, settle.id, number, _epoch(settle)))
@@ -52,8 +54,11 @@ async def _ack_on(shard: Database, consumer: str, rows: list[Any]) -> tuple[set[
     left = [row for row in rows if row[0] not in settled]
     if not left:
         return settled, {}
-    async with shard.connection() as connection:
-        facts = await (await connection.execute(statement("settled_before"), _columns(left))).fetchall()
+    try:
+        async with shard.connection() as connection:
+            facts = await (await connection.execute(statement("settled_before"), _columns(left))).fetchall()
+    except MqueueError as error:
+        return settled, dict.fromkeys((row[0] for row in left), error)  # what is settled stays settled
     with_receipt = {row[0] for row in left if row[3] is not None}
     return settled, {position: _verdict(position in with_receipt, *fact) for position, *fact in facts}
 
@@ -68,7 +73,7 @@ def _epoch(settle: Settle) -> int | None:
     if settle.receipt is None:
         return None
     named = receipts.unseal(settle.receipt)
-    return named[1] if named and named[0] == settle.id else FOREIGN
+    return named[1] if named and named[0] == settle.id and named[1] <= HIGHEST_EPOCH else FOREIGN
 
 
 def _columns(rows: list[tuple[int, int, int, int | None]]) -> dict[str, Any]:

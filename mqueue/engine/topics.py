@@ -24,11 +24,16 @@ class Topics:
         number = self._numbers.get(name)
         return number if number is not None else (await self._look_up([name])).get(name)
 
-    async def find_or_make(self, names: Iterable[Name]) -> dict[Name, int]:
-        wanted = set(names)
+    async def find_all(self, wanted: set[Name]) -> dict[Name, int]:
+        """Those that exist."""
         known = {name: self._numbers[name] for name in wanted if name in self._numbers}
         if len(known) < len(wanted):
             known |= await self._look_up(wanted - known.keys())
+        return known
+
+    async def find_or_make(self, names: Iterable[Name]) -> dict[Name, int]:
+        wanted = set(names)
+        known = await self.find_all(wanted)
         if len(known) < len(wanted):
             known |= await self._make(wanted - known.keys())
         return known

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,11 @@ from typing import Any
 
 import httpx
 import psutil
+import psycopg
 import pytest
 
+from mqueue.core.conf import read
+from tests.certificates import certificate
 from tests.service import Service
 
 pytestmark = pytest.mark.fault
@@ -118,6 +122,35 @@ def test_a_killed_api_worker_is_replaced(running: Service) -> None:
     running.until(lambda: is_well(running), 10, "the API answers")
 
 
+def test_a_busy_session_does_not_hold_up_a_killed_postgres(running: Service) -> None:
+    conf = read({"MQUEUE_DATA": str(running.data), "JWT_SECRET": "unused"})
+    with psycopg.connect(conf.shard_urls[0], autocommit=True) as session:
+
+        def spin() -> None:
+            with pytest.raises(psycopg.Error):
+                session.execute(SPIN)
+
+        busy = threading.Thread(target=spin)
+        busy.start()
+        time.sleep(0.5)
+        before = running.pid_of("postgres")
+        os.kill(before, signal.SIGKILL)
+        running.until(lambda: running.pid_of("postgres") != before, 4, "postgres was started again")
+        running.until(lambda: is_well(running), 8, "everything is well")
+        busy.join()
+
+
+# Busy with nothing that waits, so that the end of the postmaster is not noticed.
+SPIN = "SELECT count(*) FROM generate_series(1, 100000000) a, generate_series(1, 100000) b WHERE a + b = 0"
+
+
+def test_a_service_whose_log_folder_went_away_is_still_restarted(running: Service) -> None:
+    shutil.rmtree(running.data / "log")
+    before = running.pid_of("daemons")
+    os.kill(before, signal.SIGKILL)
+    running.until(lambda: running.pid_of("daemons") != before, 5, "the daemons were started again")
+
+
 def test_a_second_supervisor_on_the_same_data_is_refused(running: Service) -> None:
     second = Service(running.data).start(wait=False)
     assert second.process
@@ -191,7 +224,11 @@ def test_stale_pid_files_and_sockets_do_not_stop_a_start(service: Service) -> No
     notes = service.data / "run"
     (notes / "api.json").write_text(json.dumps({"pid": os.getpid(), "created": 1.0}))
     (notes / "celery.json").write_text("half a no")
-    service.start()
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
+        (notes / "daemons.json").write_text(json.dumps({"pid": other.pid}))
+        service.start()
+        assert other.poll() is None, "a stranger was ended for having a number that one of ours once had"
+        other.kill()
     assert take(service) == [sent]
 
 
@@ -218,6 +255,41 @@ def test_a_request_under_way_is_finished_on_sigterm(service: Service) -> None:
     assert service.stop() == 0
     thread.join()
     assert statuses == [200]
+
+
+def test_a_sigterm_that_arrives_twice_still_drains(service: Service) -> None:
+    service.start()
+    service.until(lambda: is_well(service), 5, "everything is well")
+    assert service.process
+    service.process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    assert service.stop(signal.SIGTERM) == 0
+    assert "killing" not in service.output()
+    assert "unexpected postmaster exit" not in (service.data / "log/postgres.log").read_text()
+
+
+@pytest.mark.parametrize("after_s", [0.6, 1.5, 2.5])
+def test_a_stop_in_the_middle_of_the_start_leaves_nothing(service: Service, after_s: float) -> None:
+    service.start(wait=False)
+    time.sleep(after_s)
+    began = time.monotonic()
+    service.stop()
+    assert time.monotonic() - began < 8
+    assert service.descendants() == []
+
+
+def test_it_speaks_tls(service: Service, folder: Path) -> None:
+    certificate(folder, "own")
+    service.env |= {"TLS_CERT_FILE": str(folder / "own.crt"), "TLS_KEY_FILE": str(folder / "own.key")}
+    service.url = service.url.replace("http:", "https:")
+    service.start()
+    context = ssl.create_default_context(cafile=str(folder / "own.crt"))
+    with httpx.Client(base_url=service.url, verify=context) as http:
+        assert http.get("/health").json()["status"] == "OK"
+        login = http.get("/admin/login/")
+        assert login.status_code == 200
+        assert "Secure" in login.headers["set-cookie"]
+    assert f"curl -s --cacert {folder / 'own.crt'}" in service.output()
 
 
 def test_state_of_another_major_version_is_refused_in_words(service: Service) -> None:
@@ -250,9 +322,9 @@ def forget_placed(data: Path) -> None:
 
 
 @ROOT_ONLY
-def test_it_runs_under_a_folder_that_others_cannot_read(folder: Path) -> None:
+def test_it_runs_under_a_folder_that_others_cannot_read_whatever_the_umask(folder: Path) -> None:
     folder.chmod(0o700)
-    service = Service(folder / "data")
+    service = Service(folder / "data", command=["sh", "-c", f"umask 077; exec {sys.executable} -m launch run"])
     try:
         service.start()
         sent = put(service)

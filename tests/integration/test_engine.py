@@ -105,7 +105,8 @@ async def test_a_receipt_of_another_message_or_none_of_ours_is_stale(engine: Eng
     (number,) = await send(engine, message(namespace))
     (found,) = await take(engine, namespace)
     _, epoch = receipts.unseal(found.receipt) or (0, 0)
-    for receipt in ("nonsense", receipts.seal(number + SLOTS, epoch), receipts.seal(number, epoch + 1)):
+    forged = [receipts.seal(number, other) for other in (epoch + 1, 2**31 - 1, 2**31, 2**32 - 1)]
+    for receipt in ("nonsense", receipts.seal(number + SLOTS, epoch), *forged):
         assert isinstance(await ack(engine, namespace, number, receipt), StaleReceipt)
     assert await ack(engine, namespace, number, found.receipt) is None
 
@@ -161,6 +162,37 @@ async def test_namespaces_are_not_made_where_that_is_off(cluster: Cluster, names
         await strict.find_or_make([(namespace, "t")])
     await Topics(cluster, auto_create_namespaces=True).find_or_make([(namespace, "t")])
     assert await strict.find_or_make([(namespace, "another")])
+
+
+async def test_batches_of_the_same_acks_in_any_order_do_not_fail(engine: Engine, namespace: str) -> None:
+    for _ in range(10):
+        await send(engine, *(message(namespace) for _ in range(100)))
+        settles = [Settle(row.id, namespace, "t", row.receipt) for row in await take(engine, namespace)]
+        orders = [settles, settles[::-1], settles[50:] + settles[:50], settles[::2] + settles[1::2]]
+        for outcomes in await asyncio.gather(*(engine.ack("c", order) for order in orders)):
+            assert outcomes == [None] * 100
+
+
+async def test_racing_batches_of_new_namespaces_do_not_fail(cluster: Cluster, namespace: str) -> None:
+    names = [(f"{namespace[:40]}-{n}", "t") for n in range(300)]
+    orders = [names, names[::-1], names[150:] + names[:150], names[::3] + names[1::3] + names[2::3]]
+    processes = [Topics(cluster, auto_create_namespaces=True) for _ in orders]
+    found = await asyncio.gather(*(topics.find_or_make(order) for topics, order in zip(processes, orders, strict=True)))
+    assert all(numbers == found[0] for numbers in found)
+
+
+async def test_a_message_past_its_ttl_dies_as_expired(
+    engine: Engine, cluster: Cluster, namespace: str, lapse_now: Any
+) -> None:
+    (waiting,) = await send(engine, message(namespace, ttl_ms=50))
+    (kept,) = await send(engine, message(namespace, ttl_ms=60_000))
+    await asyncio.sleep(0.1)
+    await lapse_now(waiting)
+    async with cluster.shard_of_id(waiting).connection() as connection:
+        cursor = await connection.execute(
+            "SELECT id, reason, attempts FROM dead_letter WHERE id = ANY(%s)", [[waiting, kept]]
+        )
+        assert await cursor.fetchall() == [(waiting, "expired", 0)]
 
 
 async def test_a_message_that_expired_is_not_handed_out(engine: Engine, namespace: str) -> None:

@@ -79,6 +79,22 @@ async def test_a_message_for_a_far_day_lies_in_the_partition_of_that_day(fresh_d
     await engine.close()
 
 
+async def test_times_long_past_mean_now_and_make_no_partitions(fresh_databases: str) -> None:
+    conf = conf_of(fresh_databases, 0)
+    engine = Engine(conf)
+    await engine.open()
+    before = [partitions_of(url, parent) for url in conf.shard_urls for parent in partitions.PARENTS]
+    east = datetime.timezone(datetime.timedelta(hours=5))
+    past = [datetime.datetime(year, 1, 1, tzinfo=UTC) for year in range(1000, 1400)]
+    earliest = datetime.datetime(1, 1, 1, tzinfo=east)
+    far = message(delay_ms=40 * 86_400_000)
+    await send(engine, far, message(deliver_after=earliest), *(message(deliver_after=time) for time in past))
+    after = [partitions_of(url, parent) for url in conf.shard_urls for parent in partitions.PARENTS]
+    assert sum(map(len, after)) - sum(map(len, before)) == 4  # the far day, one on either side, and yesterday
+    assert len(await engine.dequeue("c", Dequeue("default", "t", limit=1000))) == 401
+    await engine.close()
+
+
 async def test_racing_makers_make_each_partition_once(cluster: Cluster) -> None:
     days = [datetime.date(2031, 1, day) for day in range(1, 9)]
     made = await asyncio.gather(*(partitions.make(cluster.shards[0], days) for _ in range(6)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -178,6 +179,78 @@ async def test_a_network_that_swallows_everything_ends_in_an_error_not_a_hang(
     assert time.monotonic() - began < 3
     between.thaw()
     await until_answers(database, 5)
+
+
+async def test_a_lock_that_is_held_is_busy_and_no_fault_of_the_shard(database: Database, configuration: Conf) -> None:
+    with psycopg.connect(configuration.shard_urls[0]) as holder:
+        holder.execute("LOCK TABLE idempotency IN ACCESS EXCLUSIVE MODE")
+        for _ in range(5):
+            with pytest.raises(ShardUnavailable):
+                await ask(database, "SELECT count(*) FROM idempotency")
+    assert database.is_up
+
+
+async def test_waiting_callers_do_not_open_the_breaker(database: Database) -> None:
+    async def hold() -> None:
+        async with database.connection():
+            await asyncio.sleep(0.6)
+
+    answers = await asyncio.gather(*(hold() for _ in range(30)), return_exceptions=True)
+    assert sum(isinstance(answer, ShardUnavailable) for answer in answers) > 10
+    assert database.is_up
+
+
+async def test_a_server_that_takes_no_more_connections_still_serves_those_it_has(
+    database: Database, between: Proxy
+) -> None:
+    await ask(database)
+    await between.refuse_new()
+    answers = await asyncio.gather(*(ask(database, "SELECT pg_sleep(0.02), 1") for _ in range(6)))
+    assert len(answers) == 6
+    assert database.is_up
+
+
+async def test_a_shard_that_dies_while_nobody_asks_is_noticed(database: Database, between: Proxy) -> None:
+    await ask(database)
+    await between.refuse()
+    deadline = time.monotonic() + 4
+    while database.is_up:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+async def test_a_server_that_freezes_after_its_restart_ends_in_errors_not_a_hang(
+    database: Database, between: Proxy, configuration: Conf
+) -> None:
+    """One idle connection is ended, the others swallow everything."""
+
+    async def pid() -> object:
+        async with database.connection() as connection:
+            await asyncio.sleep(0.1)
+            return connection.info.backend_pid
+
+    pids = await asyncio.gather(*(pid() for _ in range(LIMITS.max_size)))
+    with psycopg.connect(configuration.shard_urls[0], autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 2000)", [pids[0]])
+    await asyncio.sleep(0.1)
+    between.freeze()
+    began = time.monotonic()
+    answers = await asyncio.gather(*(ask(database) for _ in range(LIMITS.max_size)), return_exceptions=True)
+    assert all(isinstance(answer, ShardUnavailable) for answer in answers)
+    assert time.monotonic() - began < 5
+    between.thaw()
+    await until_answers(database, 5)
+
+
+async def test_a_shard_of_another_deployment_is_refused(configuration: Conf) -> None:
+    foreign = Database("shard 0", configuration.shard_urls[0], LIMITS, 0, uuid.uuid4)
+    await foreign.open()
+    try:
+        with pytest.raises(ShardUnavailable):
+            await ask(foreign)
+        assert "another deployment" in foreign.trouble
+    finally:
+        await foreign.close()
 
 
 async def test_the_wrong_shard_is_refused(configuration: Conf) -> None:

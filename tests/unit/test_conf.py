@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mqueue.core.conf import ConfError, kept_secret, read, redacted
+from tests.certificates import certificate
 
 SECRET = {"JWT_SECRET": "s" * 40}
 
@@ -74,6 +75,9 @@ def test_quotas_are_namespace_and_amount() -> None:
         ("AUTO_CREATE_NAMESPACES", "perhaps"),
         ("TLS_CERT_FILE", "/does/not/exist"),
         ("REDIS_SENTINELS", "h:1"),
+        ("MQUEUE_HOST", "example.org"),
+        ("METRICS_HOST", "*"),
+        ("REDIS_URL", "localhost:6379"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(variable: str, value: str) -> None:
@@ -86,13 +90,28 @@ def test_all_problems_are_told_at_once() -> None:
         read(SECRET | {"MQUEUE_PORT": "x", "METRICS_PORT": "y"})
 
 
-def test_tls_needs_both_files(tmp_path: Path) -> None:
-    file = tmp_path / "cert.pem"
-    file.touch()
+def test_tls_needs_a_certificate_and_its_key_in_pkcs8(tmp_path: Path) -> None:
+    certificate(tmp_path, "a")
+    certificate(tmp_path, "b")
+    files = {"TLS_CERT_FILE": str(tmp_path / "a.crt"), "TLS_KEY_FILE": str(tmp_path / "a.key")}
+    assert read(SECRET | files).api.origin == "https://127.0.0.1:8080"
     with pytest.raises(ConfError, match="TLS_KEY_FILE is missing"):
-        read(SECRET | {"TLS_CERT_FILE": str(file)})
-    conf = read(SECRET | {"TLS_CERT_FILE": str(file), "TLS_KEY_FILE": str(file)})
-    assert conf.api.origin == "https://127.0.0.1:8080"
+        read(SECRET | {"TLS_CERT_FILE": files["TLS_CERT_FILE"]})
+    with pytest.raises(ConfError, match="no certificate with its key"):
+        read(SECRET | files | {"TLS_KEY_FILE": str(tmp_path / "b.key")})
+    with pytest.raises(ConfError, match="PKCS #8"):
+        read(SECRET | files | {"TLS_KEY_FILE": str(tmp_path / "a.old.key")})
+
+
+def test_an_empty_secret_file_is_not_taken_for_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "jwt_secret").touch()
+    with pytest.raises(ConfError, match="is empty"):
+        read({"MQUEUE_DATA": str(tmp_path)})
+
+
+def test_localhost_is_an_address() -> None:
+    assert read(SECRET | {"MQUEUE_HOST": "localhost"}).api.host == "127.0.0.1"
+    assert read(SECRET | {"MQUEUE_HOST": "::"}).api.origin == "http://127.0.0.1:8080"
 
 
 def test_no_secret_shows_when_the_configuration_is_printed() -> None:

@@ -161,6 +161,19 @@ def test_an_id_is_an_integer_below_2_to_the_53(message_id: str) -> None:
         parse_settles(f'{{"id": {message_id}, "namespace": "a", "topic": "t"}}'.encode())
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"namespace": "a", "topic": "t", "body": "\xff\xfe"}',
+        b'[{"namespace": "\xff", "topic": "t", "body": 1}]',
+        b'{"namespace": "a", "topic": "t", "body": 1, "headers": {"a": "\xc3"}}',
+    ],
+)
+def test_what_is_not_utf_8_is_refused_and_not_passed_on(body: bytes) -> None:
+    with pytest.raises(Invalid):
+        parse_enqueue(body)
+
+
 @given(st.binary(max_size=300))
 def test_no_bytes_make_parsing_fail_otherwise(body: bytes) -> None:
     for parse in (

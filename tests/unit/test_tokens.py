@@ -41,6 +41,8 @@ BROKEN = {
     "sub is a number": lambda: signed(sub=7),
     "namespaces are no list": lambda: signed(allowed_namespaces="a"),
     "scopes are no strings": lambda: signed(scopes=[1]),
+    "sub holds NUL": lambda: signed(sub="a\0b"),
+    "sub holds half a character": lambda: signed(sub="a\ud800"),
     "unknown kid": lambda: signed(headers={"kid": "unknown"}),
 }
 
@@ -49,6 +51,10 @@ BROKEN = {
 def test_what_does_not_hold_is_refused(case: str) -> None:
     with pytest.raises(Unauthenticated):
         Verifier(SECRET).verify(BROKEN[case]())
+
+
+def test_an_expiry_beyond_all_calendars_holds() -> None:
+    assert Verifier(SECRET).verify(signed(exp=10**400)).expires_at < 10**12
 
 
 def test_a_token_that_was_seen_before_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from daemons.leases import LeaseDaemon
 from mqueue.core.conf import conf
 from shards.cluster import Cluster
 
-DAEMONS: dict[str, type[Daemon]] = {daemon.name: daemon for daemon in (LeaseDaemon,)}
+DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (LeaseDaemon,)}
 
 
 class Command(BaseCommand):
@@ -25,4 +25,4 @@ class Command(BaseCommand):
     async def _run(self, name: str) -> None:
         cluster = Cluster(conf())
         chosen = DAEMONS.values() if name == "all" else [DAEMONS[name]]
-        await run_all(cluster, [daemon(cluster) for daemon in chosen])
+        await run_all(cluster, [daemon for kind in chosen for daemon in kind.all_of(cluster)])

@@ -41,7 +41,7 @@ JOIN topic t ON t.id = d.topic
 LEFT JOIN LATERAL (
     SELECT e.consumer, e.at FROM event e WHERE e.id = d.id AND e.epoch = d.epoch AND e.kind IN (2, 3) LIMIT 1
 ) held_by ON true
-WHERE d.state = 2;
+WHERE d.state = 2 AND d.until > now();
 
 CREATE VIEW mq.dead_letters AS
 SELECT dl.id, t.namespace, t.name AS topic, dl.reason, dl.error, dl.attempts, dl.priority, dl.enqueued_at, dl.died_at,
