@@ -19,7 +19,6 @@ from shards.routing import SLOTS, slot_of
 from shards.sql import statement
 from tenants.registry import Name
 
-
 # Any past time means now; one before the year 1 in UTC could be stored, and never be read again.
 LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
