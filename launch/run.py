@@ -13,10 +13,12 @@ from pathlib import Path
 
 from launch import banner, embedded, probes, processes, services
 from launch.supervisor import StartError, Supervisor, say
+from mqueue.core import tokens
 from mqueue.core.conf import Conf, conf
 
 LOCK_PATIENCE_S = 20.0
 IMPATIENT_S = 1.0
+TOKEN_LIFETIME_S = 30 * 86_400
 
 
 class AlreadyRunning(Exception):
@@ -76,11 +78,14 @@ async def _start(supervisor: Supervisor, configuration: Conf, began: float) -> N
     if configuration.embedded.postgres or configuration.embedded.redis:
         configuration = await asyncio.to_thread(_make_servers, configuration)
         await supervisor.start(*services.servers(configuration, embedded.server_account()))
-    await _output_of("migrating", services.migrate_command(), show=True)
-    token = _output_of("making a token", services.token_command(), show=False)
-    _, shown = await asyncio.gather(supervisor.start(*services.workers(configuration)), token)
+    slow, *others = services.workers(configuration)
+    async with asyncio.TaskGroup() as group:  # Celery starts slowly and needs no schema yet
+        group.create_task(supervisor.start(slow))
+        await _migrate()
+        group.create_task(supervisor.start(*others))
+    token = tokens.make(configuration.jwt_secret, "make-run", ["*"], ["*"], TOKEN_LIFETIME_S)
     say(f"everything is up after {time.monotonic() - began:.1f} s")
-    print(banner.banner(configuration, shown.strip()), flush=True)
+    print(banner.banner(configuration, token), flush=True)
 
 
 def _make_servers(configuration: Conf) -> Conf:
@@ -96,25 +101,21 @@ def _make_servers(configuration: Conf) -> Conf:
     return replace(configuration, embedded=placed)
 
 
-async def _output_of(what: str, command: list[str], *, show: bool) -> str:
-    """Run one of our commands to its end; its messages go to the terminal as they come."""
+async def _migrate() -> None:
+    """To its end; its messages go to the terminal as they come."""
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True
+        *services.migrate_command(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True
     )
     assert process.stdout
-    lines = []
     try:
         async for line in process.stdout:
-            lines.append(line.decode())
-            if show:
-                say(lines[-1].rstrip())
+            say(line.decode().rstrip())
         if await process.wait():
-            raise StartError(f"{what} failed; the message is above")
+            raise StartError("migrating failed; the message is above")
     finally:
         if process.returncode is None:
             process.terminate()
             await process.wait()
-    return "".join(lines)
 
 
 @contextlib.contextmanager

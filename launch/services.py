@@ -25,7 +25,7 @@ def servers(conf: Conf, account: Account | None) -> list[Service]:
 
 
 def workers(conf: Conf) -> list[Service]:
-    return [_api(conf), _daemons(conf), _celery(conf)]
+    return [_celery(conf), _api(conf), _daemons(conf)]
 
 
 def _postgres(conf: Conf, account: Account | None) -> Service:
@@ -92,10 +92,6 @@ def _server_env(conf: Conf) -> dict[str, str]:
 
 def migrate_command() -> list[str]:
     return [*MANAGE, "migrate_shards"]
-
-
-def token_command() -> list[str]:
-    return [*MANAGE, "token", "--namespace", "*", "--subject", "make-run", "--days", "30"]
 
 
 def log_folder(conf: Conf) -> Path:
