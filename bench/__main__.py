@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -48,10 +49,11 @@ def main() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    secret = secrets.token_hex(32)
     own = {
         "MQUEUE_DATA": str(folder / "data"),
         "MQUEUE_PORT": str(port),
-        "JWT_SECRET": "bench-" * 8,
+        "JWT_SECRET": secret,
         "MQUEUE_SHARDS": "1",
     }
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | own  # no server of the caller's
