@@ -12,7 +12,6 @@ from shards import partitions
 from shards.cluster import Cluster
 
 log = logging.getLogger(__name__)
-DAYS_AHEAD = 7
 
 
 @shared_task(name="mqueue.make_partitions")
@@ -24,7 +23,7 @@ def make_partitions() -> int:
 async def _make_partitions() -> int:
     cluster = Cluster(conf())
     today = datetime.datetime.now(datetime.UTC).date()
-    days = [today + datetime.timedelta(days) for days in range(DAYS_AHEAD + 1)]
+    days = [today + datetime.timedelta(days) for days in range(partitions.DAYS_AHEAD + 1)]
     made = 0
     for shard in cluster.shards:
         await shard.open()

@@ -22,9 +22,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from mqueue.core.conf import Conf
 from shards.databases import STORE, alias
 from shards.models import Deployment, SlotMap
+from shards.partitions import DAYS_AHEAD, PARENTS
 from shards.routing import default_owners
 
-DAYS_AHEAD = 7
 LOCK_TIMEOUT = "2s"
 LOCK_TRIES = 30
 MIGRATION_LOCK = 0x6D717565  # any number that nothing else locks
@@ -145,7 +145,7 @@ def _identify(number: int, deployment: uuid.UUID) -> None:
 def _finish_shard(number: int, say: Say) -> None:
     today = datetime.datetime.now(datetime.UTC).date()
     with connections[alias(number)].cursor() as cursor:
-        for parent in ("message", "event"):
+        for parent in PARENTS:
             for days in range(DAYS_AHEAD + 1):
                 cursor.execute("SELECT make_partition(%s, %s)", [parent, today + datetime.timedelta(days)])
         try:

@@ -12,6 +12,7 @@ from mqueue.core.errors import ShardUnavailable, Undecided
 from shards.pools import Database
 
 PARENTS = ("message", "event")
+DAYS_AHEAD = 7  # a week without the maintenance task is not noticed
 T = TypeVar("T")
 
 

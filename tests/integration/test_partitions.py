@@ -13,7 +13,7 @@ from mqueue.engine.engine import Engine
 from shards import partitions
 from shards.cluster import Cluster
 from shards.databases import django_databases
-from shards.migrate import DAYS_AHEAD
+from shards.partitions import DAYS_AHEAD
 from tests.integration.messages import message, send
 from tests.servers import conf_of
 
