@@ -12,6 +12,7 @@ import pwd
 import secrets
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,6 +33,10 @@ POSTGRES_SETTINGS = {
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] %d ",
 }
+if sys.platform == "linux":
+    # After a crash, one call for the whole file system instead of an fsync for each of two thousand files: on a busy
+    # machine that was the difference between six seconds and a fraction of one.
+    POSTGRES_SETTINGS["recovery_init_sync_method"] = "syncfs"
 
 
 class EmbeddedError(Exception):

@@ -93,7 +93,7 @@ def running() -> Iterator[Service]:
 
 @pytest.mark.parametrize("name", ["postgres", "valkey", "api", "daemons", "celery"])
 def test_whatever_is_killed_comes_back(running: Service, name: str) -> None:
-    time.sleep(0.2)
+    running.until(lambda: is_well(running), 10, "everything is well")
     sent, before = put(running, name), running.pid_of(name)
     os.kill(before, signal.SIGKILL)
     running.until(lambda: running.pid_of(name) != before, 2, f"{name} was started again")
