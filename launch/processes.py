@@ -47,7 +47,9 @@ async def start(
 
 def note(folder: Path, name: str, pid: int) -> None:
     """Write down who runs, for a next start to find."""
-    (folder / f"{name}.json").write_text(json.dumps({"pid": pid}))
+    draft = folder / f"{name}.new"
+    draft.write_text(json.dumps({"pid": pid}))
+    draft.replace(folder / f"{name}.json")  # whole or not at all
 
 
 def forget(folder: Path, name: str) -> None:

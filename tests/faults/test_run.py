@@ -157,7 +157,7 @@ def test_a_second_supervisor_on_the_same_data_is_refused(running: Service) -> No
     assert second.process.wait(10) == 1
     assert "already runs" in second.output()
     assert f"kill {running.process.pid if running.process else 0}" in second.output()
-    assert is_well(running)
+    running.until(lambda: is_well(running), 10, "everything is well")
 
 
 def test_a_taken_port_is_named_with_the_setting_that_changes_it(service: Service) -> None:
