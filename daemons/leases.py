@@ -2,11 +2,9 @@
 
 from daemons.base import Daemon
 from mqueue.core.errors import ShardUnavailable
-from mqueue.core.messages import DEFAULT_MAX_RETRIES
+from mqueue.engine.failures import fail_overdue
 from shards.cluster import Cluster
-from shards.partitions import with_partitions
 from shards.pools import Database
-from shards.sql import statement
 
 BATCH = 1_000
 POLL_S = 0.5
@@ -26,17 +24,10 @@ class LeaseDaemon(Daemon):
 
     async def run_once(self) -> float:
         try:
-            waiting, dead = await with_partitions(self._shard, (), self._lapse)
+            done = await fail_overdue(self._shard, self._batch)
         except ShardUnavailable:
             self._batch = max(1, self._batch // 2)  # perhaps it was too much for one statement's time
             return POLL_S
-        full = waiting + dead >= self._batch
+        full = done >= self._batch
         self._batch = min(BATCH, self._batch * 2)
         return 0 if full else POLL_S
-
-    async def _lapse(self) -> tuple[int, int]:
-        parameters = {"limit": self._batch, "max_retries": DEFAULT_MAX_RETRIES}
-        async with self._shard.connection() as connection:
-            row = await (await connection.execute(statement("lapse"), parameters)).fetchone()
-        assert row
-        return row[0], row[1]

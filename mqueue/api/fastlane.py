@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from mqueue.api.handlers import HANDLERS, Answer, Request
+from mqueue.api.handlers import Answer, Request, route
 from mqueue.api.health import Health
 from mqueue.api.problems import problem
 from mqueue.core.conf import Conf
@@ -29,7 +29,7 @@ class FastLane:
 
     @staticmethod
     def serves(path: str) -> bool:
-        return path in HANDLERS or path in OPEN_PATHS
+        return path in OPEN_PATHS or route(path) is not None
 
     async def open(self) -> None:
         await self._engine.open()
@@ -56,14 +56,17 @@ class FastLane:
         if path in OPEN_PATHS:
             _require_method(method, {"GET", "HEAD"})
             return await self._health.answer(path)
-        handler, methods = HANDLERS[path]
-        _require_method(method, methods)
+        found = route(path)
+        assert found  # serves() saw to it
+        handlers, message_id = found
+        _require_method(method, handlers)
         headers = {name.lower(): value for name, value in scope["headers"]}
         principal = self._principal(headers)
-        if method == "POST":
+        if method in ("POST", "PATCH"):
             _require_json(headers.get(b"content-type", b""))
         body = await _body(receive, headers)
-        return await handler(self._engine, principal, Request(method, path, scope["query_string"], body))
+        request = Request(method, path, scope["query_string"], body, message_id)
+        return await handlers[method](self._engine, principal, request)
 
     def _principal(self, headers: dict[bytes, bytes]) -> Principal:
         given = headers.get(b"authorization") or headers.get(b"authorisation") or b""

@@ -1,7 +1,9 @@
 """From bytes to typed requests. A bad one is refused with every index and field that is wrong, and changes nothing."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -9,27 +11,28 @@ import msgspec
 
 from mqueue.core import messages
 from mqueue.core.errors import Invalid, TooLarge
-from mqueue.core.messages import Dequeue, Message, Settle
+from mqueue.core.messages import DeadChoice, Find, Message, Move, Settle
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Settle)
 _many_messages = msgspec.json.Decoder(list[Message])
 _one_message = msgspec.json.Decoder(Message)
-_many_settles = msgspec.json.Decoder(list[Settle])
-_one_settle = msgspec.json.Decoder(Settle)
 _parts = msgspec.json.Decoder(list[msgspec.Raw])
-_dequeue = msgspec.json.Decoder(Dequeue)
+
+
+@cache
+def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kind)
 
 
 def parse_enqueue(body: bytes) -> list[Message]:
     parsed = _one_or_many(body, _one_message, _many_messages, messages.MAX_BATCH)[0]
-    latest = datetime.now(UTC) + timedelta(milliseconds=messages.MAX_AHEAD_MS, seconds=5)
+    latest = _latest()
     errors = []
     for index, message in enumerate(parsed):
         wrong = messages.wrong_with(message)
         if not wrong and message.deliver_after and message.deliver_after > latest:
             wrong = "deliver_after", "at most 90 days ahead"
-        if not wrong and message.idempotency_key is not None:
-            wrong = "idempotency_key", "this version does not serve idempotency keys yet"
         if wrong:
             errors.append({"index": index, "field": wrong[0], "detail": wrong[1]})
         elif len(message.content) > messages.MAX_PAYLOAD:
@@ -39,17 +42,68 @@ def parse_enqueue(body: bytes) -> list[Message]:
     return parsed
 
 
-def parse_settles(body: bytes) -> tuple[list[Settle], bool]:
+def parse_settles(body: bytes, kind: type[S]) -> tuple[list[S], bool]:
     """The settles, and whether they came as an array."""
-    return _one_or_many(body, _one_settle, _many_settles, messages.MAX_SETTLES)
+    return _one_or_many(body, _decoder(kind), _decoder(list[kind]), messages.MAX_SETTLES)  # type: ignore[valid-type]
 
 
-def parse_dequeue(method: str, query: bytes, body: bytes) -> Dequeue:
-    try:
-        if method == "POST":
-            return _dequeue.decode(body)
+def parse(body: bytes, kind: type[T]) -> T:
+    def decode() -> T:
+        decoded: T = _decoder(kind).decode(body)  # type: ignore[arg-type]
+        return decoded
+
+    return _read(decode)
+
+
+def parse_query(query: bytes, kind: type[T]) -> T:
+    def convert() -> T:
         pairs = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query)))
-        return msgspec.convert(pairs, Dequeue, strict=False)
+        return msgspec.convert(pairs, kind, strict=False)
+
+    return _read(convert)
+
+
+def parse_find(query: bytes) -> Find:
+    wanted = parse_query(query, Find)
+    if wanted.topic is None and wanted.idempotency_key is None:
+        raise _invalid([{"index": None, "field": "topic", "detail": "topic or idempotency_key is needed"}])
+    return wanted
+
+
+def parse_move(body: bytes) -> Move:
+    move = parse(body, Move)
+    wrong = None
+    if move.priority is None and move.deliver_after is None and move.delay_ms is None:
+        wrong = "priority", "one of priority, deliver_after and delay_ms is needed"
+    elif move.deliver_after is not None and move.delay_ms is not None:
+        wrong = "delay_ms", "deliver_after and delay_ms exclude each other"
+    elif move.deliver_after is not None and move.deliver_after > _latest():
+        wrong = "deliver_after", "at most 90 days ahead"
+    if wrong:
+        raise _invalid([{"index": None, "field": wrong[0], "detail": wrong[1]}])
+    return move
+
+
+def parse_dead_choice(body: bytes) -> DeadChoice:
+    choice = parse(body, DeadChoice)
+    if (choice.id is not None) + (choice.ids is not None) + choice.all != 1:
+        raise _invalid([{"index": None, "field": "ids", "detail": "exactly one of id, ids and all: true is needed"}])
+    return choice
+
+
+def parse_id(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,16}", text) or int(text) >= 2**53:
+        raise _invalid([{"index": None, "field": "id", "detail": "a message id is a whole number below 2^53"}])
+    return int(text)
+
+
+def _latest() -> datetime:
+    return datetime.now(UTC) + timedelta(milliseconds=messages.MAX_AHEAD_MS, seconds=5)
+
+
+def _read(read: Callable[[], T]) -> T:
+    try:
+        return read()
     except msgspec.ValidationError as error:
         raise _invalid([_described(error, None)]) from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

@@ -9,7 +9,8 @@ MqueueError
 │   └── NamespaceNotFound  404  it would have to be made first
 ├── MethodNotAllowed    405
 ├── Conflict            409
-│   └── StaleReceipt    409  the receipt's lease is over
+│   ├── StaleReceipt    409  the receipt's lease is over
+│   └── Leased          409  a consumer holds the message
 ├── TooLarge            413
 ├── UnsupportedMedia    415
 └── ShardUnavailable    503  the shard cannot answer now
@@ -87,6 +88,12 @@ class StaleReceipt(Conflict):
     """The lease that this receipt names is over."""
 
     code, title = "stale_receipt", "Stale receipt"
+
+
+class Leased(Conflict):
+    """A consumer holds this message: it can be changed when the lease has ended."""
+
+    code, title = "leased", "Leased"
 
 
 class TooLarge(MqueueError):

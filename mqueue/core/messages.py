@@ -14,6 +14,7 @@ MAX_PAYLOAD = 256 * 1024
 MAX_REQUEST = 16 * 1024 * 1024
 MAX_AHEAD_MS = 90 * 86_400_000
 MAX_HEADERS, MAX_HEADER_BYTES = 32, 8 * 1024
+MAX_ERROR = 8 * 1024
 DEFAULT_PRIORITY = 5
 DEFAULT_MAX_RETRIES = 3
 DEFAULT_VISIBILITY_MS = 30_000
@@ -21,6 +22,7 @@ DEFAULT_VISIBILITY_MS = 30_000
 Namespace = Annotated[str, Meta(pattern=names.NAMESPACE)]
 Topic = Annotated[str, Meta(pattern=names.TOPIC)]
 MessageId = Annotated[int, Meta(ge=0, lt=2**53)]
+Visibility = Annotated[int, Meta(ge=1_000, le=43_200_000)]
 
 
 class Retry(Struct, frozen=True):
@@ -60,7 +62,7 @@ class Dequeue(Struct, frozen=True):
     namespace: Namespace
     topic: Topic
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1
-    visibility_ms: Annotated[int, Meta(ge=1_000, le=43_200_000)] | None = None
+    visibility_ms: Visibility | None = None
     wait_ms: Annotated[int, Meta(ge=0, le=20_000)] = 0
 
 
@@ -69,6 +71,64 @@ class Settle(Struct, frozen=True):
     namespace: Namespace
     topic: Topic
     receipt: str | None = None
+
+
+class Nack(Settle, frozen=True):
+    error: str | None = None
+    delay_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] | None = None
+    dead: bool = False
+
+
+class Extend(Settle, frozen=True):
+    visibility_ms: Visibility | None = None
+
+
+class Place(Struct, frozen=True):
+    """Where a message is looked for."""
+
+    namespace: Namespace
+    topic: Topic
+
+
+class Move(Place, frozen=True):
+    """PATCH /messages/{id}: a new place in the order."""
+
+    priority: Annotated[int, Meta(ge=0, le=255)] | None = None
+    deliver_after: Annotated[datetime, Meta(tz=True)] | None = None
+    delay_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] | None = None
+
+
+class Find(Struct, frozen=True):
+    """GET /messages: by its key, or the heads of a state."""
+
+    namespace: Namespace
+    topic: Topic | None = None
+    idempotency_key: str | None = None
+    state: Literal["ready", "scheduled", "leased"] = "ready"
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class DeadPage(Struct, frozen=True):
+    """GET /dlq"""
+
+    namespace: Namespace
+    topic: Topic | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    after: MessageId = 0
+
+
+class DeadChoice(Place, frozen=True):
+    """Which dead letters to replay or to delete: exactly one of id, ids and all."""
+
+    id: MessageId | None = None
+    ids: Annotated[list[MessageId], Meta(max_length=MAX_BATCH)] | None = None
+    all: bool = False
+
+
+class StatsPage(Struct, frozen=True):
+    namespace: Namespace
+    topic: Topic | None = None
+    after: str = ""
 
 
 class Delivered(Struct, frozen=True, omit_defaults=True):
@@ -90,17 +150,88 @@ class Delivered(Struct, frozen=True, omit_defaults=True):
     traceparent: str | UnsetType = UNSET
 
 
+class DeadLetter(Struct, frozen=True):
+    """One element of the answer to /dlq."""
+
+    id: int
+    namespace: str
+    topic: str
+    priority: int
+    headers: msgspec.Raw
+    attempts: int
+    error: str | None
+    reason: str
+    enqueued_at: datetime
+    died_at: datetime
+    payload: bytes | UnsetType = UNSET
+    body: msgspec.Raw | UnsetType = UNSET
+
+
+class Looked(Struct, frozen=True):
+    """A message with its state, as a look shows it."""
+
+    id: int
+    namespace: str
+    topic: str
+    state: Literal["scheduled", "ready", "leased", "acked", "dead", "cancelled"]
+    priority: int
+    headers: msgspec.Raw
+    attempts: int
+    max_retries: int
+    enqueued_at: datetime
+    deliver_after: datetime | None
+    due: datetime | None
+    lease_expires_at: datetime | None
+    expires_at: datetime | None
+    idempotency_key: str | None
+    payload: bytes | UnsetType = UNSET
+    body: msgspec.Raw | UnsetType = UNSET
+    traceparent: str | UnsetType = UNSET
+    died_at: datetime | UnsetType = UNSET
+    error: str | UnsetType | None = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class Event(Struct, frozen=True):
+    """One step in the life of a message."""
+
+    event: str
+    at: datetime
+    attempt: int
+    consumer: str | None
+    detail: str | None
+
+
+class Depth(Struct, frozen=True):
+    """One element of the answer to /stats."""
+
+    namespace: str
+    topic: str
+    ready: int
+    scheduled: int
+    leased: int
+    dead: int
+    oldest_ready_age_ms: int | None
+
+
 def wrong_with(message: Message) -> tuple[str, str] | None:
     """What the types cannot say: (field, what is wrong with it)."""
     if (message.payload is UNSET) == (message.body is UNSET):
         return "payload", "exactly one of payload and body is needed"
     if message.deliver_after is not None and message.delay_ms is not None:
         return "delay_ms", "deliver_after and delay_ms exclude each other"
-    if message.headers:
-        if len(message.headers) > MAX_HEADERS:
-            return "headers", f"at most {MAX_HEADERS} entries"
-        if sum(len(name.encode()) + len(value.encode()) for name, value in message.headers.items()) > MAX_HEADER_BYTES:
-            return "headers", f"at most {MAX_HEADER_BYTES} bytes in all"
-        if any("\0" in name or "\0" in value for name, value in message.headers.items()):
-            return "headers", "NUL is not allowed here"
+    if message.idempotency_key is not None and "\0" in message.idempotency_key:
+        return "idempotency_key", "NUL is not allowed here"
+    if message.headers and (wrong := _wrong_with_headers(message.headers)):
+        return "headers", wrong
     return None
+
+
+def _wrong_with_headers(headers: dict[str, str]) -> str:
+    if len(headers) > MAX_HEADERS:
+        return f"at most {MAX_HEADERS} entries"
+    if sum(len(name.encode()) + len(value.encode()) for name, value in headers.items()) > MAX_HEADER_BYTES:
+        return f"at most {MAX_HEADER_BYTES} bytes in all"
+    if any("\0" in name or "\0" in value for name, value in headers.items()):
+        return "NUL is not allowed here"
+    return ""

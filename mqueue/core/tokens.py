@@ -31,6 +31,13 @@ class Principal:
         if not self.scopes & {ANY, scope, f"{namespace}:{scope}", f"{namespace}:{ANY}"}:
             raise Forbidden(f"The token does not carry the scope {scope}")
 
+    def require_any(self, namespace: str) -> None:
+        """Whoever may do anything in a namespace may look at its messages."""
+        if ANY not in self.namespaces and namespace not in self.namespaces:
+            raise Forbidden("The token does not carry this namespace")
+        if not any(":" not in scope or scope.startswith(f"{namespace}:") for scope in self.scopes):
+            raise Forbidden("The token carries no scope for this namespace")
+
 
 def make(secret: str, subject: str, namespaces: list[str], scopes: list[str], lifetime_s: int) -> str:
     claims = {

@@ -1,26 +1,22 @@
-"""Add messages: one transaction a shard, and an id for each message that committed."""
+"""Add messages: keys first, then one commit a shard, and an id for each message that is there."""
 
 import asyncio
-import datetime
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from mqueue.core.errors import ShardUnavailable, Undecided
+from mqueue.core.errors import MqueueError, ShardUnavailable, Undecided
 from mqueue.core.messages import Message
+from mqueue.engine.inserts import Inserts, row_of
+from mqueue.engine.keys import Claim, Key, Keys
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
-from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.routing import SLOTS, slot_of
-from shards.sql import statement
 from tenants.registry import Name
 
-# Any past time means now; one before the year 1 in UTC could be stored, and never be read again.
-LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+ROUNDS = 5
 
 
 @dataclass(slots=True)
@@ -28,76 +24,166 @@ class Enqueued:
     """`ids` in the order of the request, null where the message was not added; `in_doubt` names indexes."""
 
     ids: list[int | None]
+    duplicates: int = 0
     in_doubt: list[int] = field(default_factory=list)
-    error: ShardUnavailable | None = None
+    error: MqueueError | None = None
 
 
-async def enqueue(cluster: Cluster, topics: Topics, producer: str, messages: Sequence[Message]) -> Enqueued:
-    numbers = await topics.find_or_make((message.namespace, message.topic) for message in messages)
-    first = await cluster.ids.take(len(messages))
-    result = Enqueued(ids=[None] * len(messages))
-    parts: dict[Database, list[int]] = defaultdict(list)
-    for index, message in enumerate(messages):
-        parts[cluster.shard_of_topic(message.namespace, message.topic)].append(index)
+class Enqueuing:
+    def __init__(self, cluster: Cluster, topics: Topics, window_ms: int) -> None:
+        self._cluster, self._topics = cluster, topics
+        self._keys = Keys(cluster, window_ms)
+        self._inserts = {shard: Inserts(shard) for shard in cluster.shards}
 
-    async def add(shard: Database, indexes: list[int]) -> None:
-        rows = {index: messages[index] for index in indexes}
-        ids = {index: (first + index) * SLOTS + slot_of(row.namespace, row.topic) for index, row in rows.items()}
-        used = {(row.namespace, row.topic) for row in rows.values()}
+    async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
+        numbers = await self._topics.find_or_make((message.namespace, message.topic) for message in messages)
+        first = await self._cluster.ids.take(len(messages))
+        ids = [
+            (first + index) * SLOTS + slot_of(message.namespace, message.topic)
+            for index, message in enumerate(messages)
+        ]
+        request = _Request(producer, messages, numbers, ids)
+        if any(message.idempotency_key is not None for message in messages):
+            await self._with_keys(request)
+        else:
+            await self._add(request, range(len(messages)))
+        request.result.in_doubt.sort()
+        return request.result
+
+    async def _with_keys(self, request: "_Request") -> None:
+        repeated = request.repeated()
+        wanted = [index for index in range(len(request.messages)) if index not in repeated]
+        for _ in range(ROUNDS):
+            fenced = await self._take_and_add(request, wanted)
+            if not fenced:
+                break
+            wanted = fenced
+            await self._renew_ids(request, fenced)
+        else:
+            for index in wanted:
+                request.failed(index, ShardUnavailable("Too many requests race for one idempotency key"))
+        for index, meant in repeated.items():
+            request.repeats(index, meant)
+
+    async def _take_and_add(self, request: "_Request", wanted: list[int]) -> list[int]:
+        """The indexes of those whose key went to another topic meanwhile: they need a new id."""
+        claims = {i: Claim(key, request.ids[i], request.topic_of(i)) for i in wanted if (key := request.key_of(i))}
+        await self._keys.take(claims.values())
+        for index, claim in claims.items():
+            request.ids[index] = claim.id
+            if claim.error:
+                request.failed(index, claim.error)
+            elif claim.is_there:
+                request.is_there(index)
+        to_add = [i for i in wanted if i not in claims or not (claims[i].error or claims[i].is_there)]
+        not_added = await self._add(request, to_add)
+        fenced = await self._fenced(request, not_added)
+        await self._keys.confirm(claims[i] for i in claims if request.is_sure(i) and not claims[i].is_there)
+        return fenced
+
+    async def _fenced(self, request: "_Request", not_added: list[int]) -> list[int]:
+        """Of those that somebody else's row kept out: the message is there, unless that row is a fence."""
+        fenced: list[int] = []
+        for index in not_added:
+            shard = self._cluster.shard_of_id(request.ids[index])
+            try:
+                if await self._keys.fenced_among(shard, [request.ids[index]]):
+                    fenced.append(index)
+                else:
+                    request.is_there(index)
+            except ShardUnavailable as error:
+                request.failed(index, error)
+        return fenced
+
+    async def _renew_ids(self, request: "_Request", indexes: list[int]) -> None:
+        first = await self._cluster.ids.take(len(indexes))
+        for offset, index in enumerate(indexes):
+            message = request.messages[index]
+            request.ids[index] = (first + offset) * SLOTS + slot_of(message.namespace, message.topic)
+
+    async def _add(self, request: "_Request", indexes: Sequence[int]) -> list[int]:
+        """The indexes of keyed messages that were not added, since a row of their id was there."""
+        parts: dict[Database, list[int]] = defaultdict(list)
+        for index in indexes:
+            message = request.messages[index]
+            parts[self._cluster.shard_of_topic(message.namespace, message.topic)].append(index)
+        if len(parts) == 1:  # nearly every request
+            ((shard, part),) = parts.items()
+            return await self._add_on(shard, request, part)
+        lists = await asyncio.gather(*(self._add_on(shard, request, part) for shard, part in parts.items()))
+        return [index for found in lists for index in found]
+
+    async def _add_on(self, shard: Database, request: "_Request", part: list[int]) -> list[int]:
         try:
-            await topics.note_on(shard, {name: numbers[name] for name in used})
-        except ShardUnavailable as error:
-            result.error = error
-            return
-        try:
-            await _insert(shard, _columns(list(ids.values()), list(rows.values()), numbers, producer))
+            used = {(request.messages[i].namespace, request.messages[i].topic) for i in part}
+            await self._topics.note_on(shard, {name: request.numbers[name] for name in used})
+            committed = await self._inserts[shard].add([request.row_of(index) for index in part])
         except Undecided as error:
-            result.error = error
-            result.in_doubt += indexes
+            for index in part:
+                request.in_doubt(index, error)
+            return []
         except ShardUnavailable as error:
-            result.error = error
-            return
-        for index, message_id in ids.items():
-            result.ids[index] = message_id
-
-    await asyncio.gather(*(add(shard, indexes) for shard, indexes in parts.items()))
-    result.in_doubt.sort()
-    return result
-
-
-async def _insert(shard: Database, columns: dict[str, Any]) -> None:
-    async def insert() -> None:
-        async with shard.connection() as connection:
-            await connection.execute(statement("enqueue"), columns)
-
-    now = datetime.datetime.now(datetime.UTC)
-    wished = (
-        at or now + datetime.timedelta(milliseconds=delay_ms or 0)
-        for at, delay_ms in zip(columns["at"], columns["delay_ms"], strict=True)
-    )
-    # A past time means now. A day more on either side: midnight is by the server's clock.
-    days = {max(wish, now).astimezone(datetime.UTC).date() for wish in wished}
-    around = {day + datetime.timedelta(n) for day in days for n in (-1, 0, 1)}
-    await with_partitions(shard, around, insert)
+            for index in part:
+                request.failed(index, error)
+            return []
+        not_added = []
+        for index in part:
+            if request.messages[index].idempotency_key is None or request.ids[index] in committed.keyed:
+                request.added(index)
+            else:
+                not_added.append(index)
+        return not_added
 
 
-def _columns(ids: list[int], rows: list[Message], numbers: dict[Name, int], producer: str) -> dict[str, Any]:
-    return {
-        "id": ids,
-        "topic": [numbers[row.namespace, row.topic] for row in rows],
-        "priority": [row.priority for row in rows],
-        "at": [row.deliver_after and max(row.deliver_after, LONG_AGO) for row in rows],
-        "delay_ms": [row.delay_ms or None for row in rows],
-        "ttl_ms": [row.ttl_ms for row in rows],
-        "is_json": [row.is_json for row in rows],
-        "payload": [row.content for row in rows],
-        "headers": [_json(row.headers) for row in rows],
-        "traceparent": [row.traceparent for row in rows],
-        "max_retries": [row.max_retries for row in rows],
-        "retry": [_json(row.retry) for row in rows],
-        "producer": producer,
-    }
+class _Request:
+    """One request on its way, and what is known of each of its messages."""
 
+    def __init__(self, producer: str, messages: Sequence[Message], numbers: dict[Name, int], ids: list[int]) -> None:
+        self.producer, self.messages, self.numbers, self.ids = producer, messages, numbers, ids
+        self.result = Enqueued(ids=[None] * len(messages))
 
-def _json(value: object) -> str | None:
-    return msgspec.json.encode(value).decode() if value else None
+    def key_of(self, index: int) -> Key | None:
+        message = self.messages[index]
+        return None if message.idempotency_key is None else (message.namespace, message.idempotency_key)
+
+    def repeated(self) -> dict[int, int]:
+        """Messages whose key an earlier one of the request has, and that one: it is the one which is meant."""
+        firsts: dict[Key, int] = {}
+        found = {}
+        for index in range(len(self.messages)):
+            if (key := self.key_of(index)) and (first := firsts.setdefault(key, index)) != index:
+                found[index] = first
+        return found
+
+    def topic_of(self, index: int) -> int:
+        message = self.messages[index]
+        return self.numbers[message.namespace, message.topic]
+
+    def row_of(self, index: int) -> tuple[Any, ...]:
+        return row_of(self.ids[index], self.topic_of(index), self.messages[index], self.producer)
+
+    def is_sure(self, index: int) -> bool:
+        return self.result.ids[index] is not None and index not in self.result.in_doubt
+
+    def added(self, index: int) -> None:
+        self.result.ids[index] = self.ids[index]
+
+    def is_there(self, index: int) -> None:
+        self.result.ids[index] = self.ids[index]
+        self.result.duplicates += 1
+
+    def repeats(self, index: int, meant: int) -> None:
+        self.result.ids[index] = self.result.ids[meant]
+        self.result.duplicates += self.result.ids[meant] is not None
+        if meant in self.result.in_doubt:
+            self.result.in_doubt.append(index)
+
+    def in_doubt(self, index: int, error: MqueueError) -> None:
+        self.result.ids[index] = self.ids[index]
+        self.result.in_doubt.append(index)
+        self.result.error = error
+
+    def failed(self, index: int, error: Exception) -> None:
+        if not isinstance(error, MqueueError):
+            raise error
+        self.result.error = error

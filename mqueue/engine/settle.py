@@ -1,13 +1,16 @@
-"""End leases."""
+"""End leases, or move their deadline."""
 
 import asyncio
+import datetime
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString, TypeVar
 
 from mqueue.core import receipts
 from mqueue.core.errors import MqueueError, NotLeased, StaleReceipt
-from mqueue.core.messages import Settle
+from mqueue.core.messages import DEFAULT_VISIBILITY_MS, Extend, Nack, Settle
+from mqueue.engine.failures import Wish, fail_leases
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.partitions import with_partitions
@@ -16,57 +19,110 @@ from shards.sql import statement
 
 FOREIGN = -1  # an epoch that no lease ever has: for a receipt that we did not issue for this message
 HIGHEST_EPOCH = 2**31 - 1
-Outcome = MqueueError | None
+ACKED, NACKED, RELEASED = 8, 4, 6  # kinds of event
 
 
-async def ack(cluster: Cluster, topics: Topics, consumer: str, settles: Sequence[Settle]) -> list[Outcome]:
-    """None for each that is settled, its error for each that is not, in order."""
-    outcomes: list[Outcome] = [NotLeased() for _ in settles]
-    parts: dict[Database, list[tuple[int, int, int, int | None]]] = defaultdict(list)
-    numbers = await topics.find_all({(settle.namespace, settle.topic) for settle in settles})
-    for position, settle in enumerate(settles):
-        number = numbers.get((settle.namespace, settle.topic))
-        if number is not None:
-            shard = cluster.shard_of_topic(settle.namespace, settle.topic)
-            parts[shard].append((position, settle.id, number, _epoch(settle)))
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of one delivery."""
 
-    async def settle_on(shard: Database, rows: list[tuple[int, int, int, int | None]]) -> None:
-        try:
-            settled, left = await _ack_on(shard, consumer, rows)
-        except MqueueError as error:
-            outcomes_of_all: dict[int, Outcome] = {row[0]: error for row in rows}
-        else:
-            outcomes_of_all = dict.fromkeys(settled) | left
-        for position, outcome in outcomes_of_all.items():
-            outcomes[position] = outcome
-
-    await asyncio.gather(*(settle_on(shard, rows) for shard, rows in parts.items()))
-    return outcomes
+    state: str
+    until: datetime.datetime | None = None  # extended: the new deadline; retrying: when it is due
 
 
-async def _ack_on(shard: Database, consumer: str, rows: list[Any]) -> tuple[set[int], dict[int, Outcome]]:
-    async def delete() -> set[int]:
+Outcome = Settled | MqueueError
+Row = tuple[int, int, int, int | None]  # position, id, topic, epoch
+Outcomes = dict[int, Outcome]
+S = TypeVar("S", bound=Settle)
+OnShard = Callable[[Database, list[Row]], Awaitable[Outcomes]]
+
+
+class Settling:
+    def __init__(self, cluster: Cluster, topics: Topics) -> None:
+        self._cluster, self._topics = cluster, topics
+
+    async def ack(self, consumer: str, settles: Sequence[Settle]) -> list[Outcome]:
+        async def on(shard: Database, rows: list[Row]) -> Outcomes:
+            found = await _execute(shard, statement("ack"), _columns(rows) | {"consumer": [consumer] * len(rows)})
+            return {row[0]: Settled("acked") for row in found}
+
+        return await self._settle(settles, on, ACKED)
+
+    async def release(self, consumer: str, settles: Sequence[Settle]) -> list[Outcome]:
+        async def on(shard: Database, rows: list[Row]) -> Outcomes:
+            found = await _execute(shard, statement("release"), _columns(rows) | {"consumer": [consumer] * len(rows)})
+            return {row[0]: Settled("released") for row in found}
+
+        return await self._settle(settles, on, RELEASED)
+
+    async def extend(self, consumer: str, settles: Sequence[Extend]) -> list[Outcome]:
+        async def on(shard: Database, rows: list[Row]) -> Outcomes:
+            wanted = [settles[row[0]].visibility_ms or DEFAULT_VISIBILITY_MS for row in rows]
+            found = await _execute(shard, statement("extend"), _columns(rows) | {"visibility_ms": wanted})
+            return {position: Settled("extended", until) for position, until in found}
+
+        return await self._settle(settles, on, None)
+
+    async def nack(self, consumer: str, settles: Sequence[Nack]) -> list[Outcome]:
+        wishes = {n: Wish(nack.error, nack.delay_ms, nack.dead, consumer) for n, nack in enumerate(settles)}
+
+        async def on(shard: Database, rows: list[Row]) -> Outcomes:
+            decided = await fail_leases(shard, _columns(rows), wishes)
+            return {position: _nacked(due) for position, due in decided.items()}
+
+        return await self._settle(settles, on, NACKED)
+
+    async def _settle(self, settles: Sequence[Settle], on: OnShard, kind: int | None) -> list[Outcome]:
+        outcomes: list[Outcome] = [NotLeased() for _ in settles]
+        parts: dict[Database, list[Row]] = defaultdict(list)
+        numbers = await self._topics.find_all({(settle.namespace, settle.topic) for settle in settles})
+        for position, settle in enumerate(settles):
+            number = numbers.get((settle.namespace, settle.topic))
+            if number is not None:
+                shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
+                parts[shard].append((position, settle.id, number, _epoch(settle)))
+
+        async def settle_on(shard: Database, rows: list[Row]) -> None:
+            try:
+                settled: Mapping[int, Outcome] = await on(shard, rows)
+            except MqueueError as error:
+                settled = {row[0]: error for row in rows}
+            for position, outcome in settled.items():
+                outcomes[position] = outcome
+            if left := [row for row in rows if row[0] not in settled]:
+                for position, outcome in (await _settled_before(shard, left, kind)).items():
+                    outcomes[position] = outcome
+
+        await asyncio.gather(*(settle_on(shard, rows) for shard, rows in parts.items()))
+        return outcomes
+
+
+async def _execute(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
+    async def execute() -> list[Any]:
         async with shard.connection() as connection:
-            cursor = await connection.execute(statement("ack"), _columns(rows) | {"consumer": consumer})
-            return {row[0] for row in await cursor.fetchall()}
+            return await (await connection.execute(query, parameters)).fetchall()
 
-    settled = await with_partitions(shard, (), delete)
-    left = [row for row in rows if row[0] not in settled]
-    if not left:
-        return settled, {}
+    return await with_partitions(shard, (), execute)
+
+
+async def _settled_before(shard: Database, rows: list[Row], kind: int | None) -> Outcomes:
     try:
-        async with shard.connection() as connection:
-            facts = await (await connection.execute(statement("settled_before"), _columns(left))).fetchall()
+        facts = await _execute(shard, statement("settled_before"), _columns(rows) | {"kind": kind})
     except MqueueError as error:
-        return settled, dict.fromkeys((row[0] for row in left), error)  # what is settled stays settled
-    with_receipt = {row[0] for row in left if row[3] is not None}
-    return settled, {position: _verdict(position in with_receipt, *fact) for position, *fact in facts}
+        return dict.fromkeys((row[0] for row in rows), error)  # what is settled stays settled
+    with_receipt = {row[0] for row in rows if row[3] is not None}
+    return {fact[0]: _verdict(fact, kind, with_receipt=fact[0] in with_receipt) for fact in facts}
 
 
-def _verdict(with_receipt: bool, acked_before: bool, known: bool) -> Outcome:
-    if acked_before:
-        return None
+def _verdict(fact: Any, kind: int | None, *, with_receipt: bool) -> Outcome:
+    _, before, due, died, known = fact
+    if before:
+        return {ACKED: Settled("acked"), RELEASED: Settled("released")}.get(kind or 0, _nacked(None if died else due))
     return StaleReceipt() if with_receipt and known else NotLeased()
+
+
+def _nacked(due: datetime.datetime | None) -> Settled:
+    return Settled("retrying", due) if due else Settled("dead")
 
 
 def _epoch(settle: Settle) -> int | None:
@@ -76,5 +132,5 @@ def _epoch(settle: Settle) -> int | None:
     return named[1] if named and named[0] == settle.id and named[1] <= HIGHEST_EPOCH else FOREIGN
 
 
-def _columns(rows: list[tuple[int, int, int, int | None]]) -> dict[str, Any]:
+def _columns(rows: list[Row]) -> dict[str, Any]:
     return {name: [row[n] for row in rows] for n, name in enumerate(("position", "id", "topic", "epoch"))}

@@ -1,12 +1,16 @@
 """From names to numbers: what this process knows of topics."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 
 from mqueue.core.errors import NamespaceNotFound
+from mqueue.engine.coalesce import Coalescer
 from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
 from tenants.registry import Name, find_topics, make_topics
+
+LOOK_AGAIN_S = 0.1
 
 
 class Topics:
@@ -19,10 +23,19 @@ class Topics:
         self._auto_create_namespaces = auto_create_namespaces
         self._numbers: dict[Name, int] = {}
         self._noted: dict[Database, set[int]] = {}
+        self._finds: Coalescer[Name, int | None] = Coalescer(self._look_up_each, most=10_000, name="find topics")
 
     async def find(self, name: Name) -> int | None:
         number = self._numbers.get(name)
-        return number if number is not None else (await self._look_up([name])).get(name)
+        return number if number is not None else await self._finds.submit(name)
+
+    async def wait_for(self, name: Name, wait_s: float) -> tuple[int | None, float]:
+        """Its number, if it is made in that time, and the seconds that it took."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while (number := await self.find(name)) is None and (left := began + wait_s - loop.time()) > 0:
+            await asyncio.sleep(min(LOOK_AGAIN_S, left))
+        return number, loop.time() - began if wait_s else 0.0
 
     async def find_all(self, wanted: set[Name]) -> dict[Name, int]:
         """Those that exist."""
@@ -48,6 +61,10 @@ class Topics:
         async with shard.connection() as connection:
             await connection.execute(statement("know_topics"), columns)
         noted.update(row[0] for row in new)
+
+    async def _look_up_each(self, names: Sequence[Name]) -> list[int | None]:
+        found = await self._look_up(set(names))
+        return [found.get(name) for name in names]
 
     async def _look_up(self, names: Iterable[Name]) -> dict[Name, int]:
         async with self._cluster.control.connection() as connection:

@@ -1,7 +1,8 @@
--- Settle leases: arrays of id and epoch (null: the lease that is live). Answers the position of each that was settled.
+-- Settle leases: arrays of position, id, topic, epoch (null: the lease that is live) and consumer. Answers the position
+-- of each that was settled.
 WITH given AS (
-    SELECT * FROM unnest(%(position)s::integer[], %(id)s::bigint[], %(topic)s::integer[], %(epoch)s::integer[])
-        AS given (position, id, topic, epoch)
+    SELECT * FROM unnest(%(position)s::integer[], %(id)s::bigint[], %(topic)s::integer[], %(epoch)s::integer[],
+                         %(consumer)s::text[]) AS given (position, id, topic, epoch, consumer)
 ), locked AS (
     SELECT d.id FROM delivery d JOIN given g ON g.id = d.id AND g.topic = d.topic
     ORDER BY d.id FOR UPDATE OF d  -- in one order, or two batches of the same leases would wait for each other
@@ -9,9 +10,9 @@ WITH given AS (
     DELETE FROM delivery d USING locked l, given g
     WHERE d.id = l.id AND d.id = g.id AND d.topic = g.topic AND d.state = 2 AND d.until > now()
       AND d.epoch = coalesce(g.epoch, d.epoch)
-    RETURNING g.position, d.id, d.topic, d.epoch, d.attempts
+    RETURNING g.position, g.consumer, d.id, d.topic, d.epoch, d.attempts
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
-    SELECT id, topic, epoch, attempts, 8, %(consumer)s FROM gone
+    SELECT id, topic, epoch, attempts, 8, consumer FROM gone
 )
 SELECT position FROM gone

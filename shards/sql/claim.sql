@@ -1,4 +1,5 @@
--- Lease up to %(limit)s due messages of a topic, in order. Answers id, day, attempts, epoch, until, priority, due.
+-- Lease due messages of a topic, in order: the first %(low)s[i]+1 to %(high)s[i] of them as consumer i wants them. Answers id, day,
+-- attempts, epoch, until, priority, due.
 -- A plain index scan would wade through a million future messages of an urgent priority before the first due one of
 -- the next, so this walks the distinct priorities and stops at the first future row of each.
 WITH RECURSIVE level(priority) AS (
@@ -17,14 +18,20 @@ WITH RECURSIVE level(priority) AS (
         FOR UPDATE SKIP LOCKED
     ) due
     LIMIT %(limit)s
+), wanted AS (
+    SELECT * FROM unnest(%(low)s::integer[], %(high)s::integer[], %(visibility_ms)s::integer[], %(consumer)s::text[])
+        AS wanted (low, high, visibility_ms, consumer)
+), given AS (
+    SELECT h.id, w.visibility_ms, w.consumer
+    FROM (SELECT id, row_number() OVER () AS n FROM head) h JOIN wanted w ON h.n > w.low AND h.n <= w.high
 ), claimed AS (
     UPDATE delivery d
     SET state = 2, epoch = d.epoch + 1, attempts = d.attempts + 1,
-        until = now() + %(visibility_ms)s * interval '1 millisecond'
-    FROM head WHERE d.id = head.id
-    RETURNING d.*
+        until = now() + g.visibility_ms * interval '1 millisecond'
+    FROM given g WHERE d.id = g.id
+    RETURNING d.*, g.consumer
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
-    SELECT id, topic, epoch, attempts, CASE WHEN attempts = 1 THEN 2 ELSE 3 END, %(consumer)s FROM claimed
+    SELECT id, topic, epoch, attempts, CASE WHEN attempts = 1 THEN 2 ELSE 3 END, consumer FROM claimed
 )
 SELECT id, day, attempts, epoch, until, priority, due FROM claimed

@@ -1,20 +1,28 @@
--- Add messages and their deliveries, all or nothing. One array a column; answers nothing.
+-- Add messages and their deliveries, all or nothing. One array a column. A message with an idempotency key is added
+-- only by whoever adds its row to `keyed`. Answers the server's time, and the ids of keyed messages that were added.
 -- `due` is the server's time unless the message is scheduled: the clocks of API nodes order nothing.
-WITH input AS (
-    SELECT given.*, asked AS deliver_after, greatest(asked, now()) AS due
-    FROM unnest(
+WITH given AS (
+    SELECT * FROM unnest(
         %(id)s::bigint[], %(topic)s::integer[], %(priority)s::smallint[], %(at)s::timestamptz[],
         %(delay_ms)s::bigint[], %(ttl_ms)s::bigint[], %(is_json)s::boolean[], %(payload)s::bytea[], %(headers)s::jsonb[],
-        %(traceparent)s::text[], %(max_retries)s::smallint[], %(retry)s::jsonb[]
-    ) AS given (id, topic, priority, at, delay_ms, ttl_ms, is_json, payload, headers, traceparent, max_retries, retry),
-    LATERAL (SELECT coalesce(at, now() + delay_ms * interval '1 millisecond')) AS wish (asked)
+        %(traceparent)s::text[], %(max_retries)s::smallint[], %(retry)s::jsonb[], %(key)s::text[], %(producer)s::text[]
+    ) AS given (id, topic, priority, at, delay_ms, ttl_ms, is_json, payload, headers, traceparent, max_retries, retry,
+                key, producer)
+), admitted AS (
+    INSERT INTO keyed (id) SELECT id FROM given WHERE key IS NOT NULL ORDER BY id ON CONFLICT DO NOTHING RETURNING id
+), input AS (
+    SELECT given.*, asked AS deliver_after, greatest(asked, now()) AS due
+    FROM given, LATERAL (SELECT coalesce(at, now() + delay_ms * interval '1 millisecond')) AS wish (asked)
+    WHERE key IS NULL OR id IN (SELECT id FROM admitted)
 ), logged AS (
     INSERT INTO message (id, topic, day, priority, deliver_after, ttl_ms, is_json, payload, payload_bytes, headers,
-                         traceparent, max_retries, retry, producer)
+                         traceparent, max_retries, retry, idempotency_key, producer)
     SELECT id, topic, (due AT TIME ZONE 'UTC')::date, priority, deliver_after, ttl_ms, is_json, payload,
-           length(payload), headers, traceparent, max_retries, retry, %(producer)s
+           length(payload), headers, traceparent, max_retries, retry, key, producer
+    FROM input
+), queued AS (
+    INSERT INTO delivery (id, topic, day, priority, due, expiry)
+    SELECT id, topic, (due AT TIME ZONE 'UTC')::date, priority, due, due + ttl_ms * interval '1 millisecond'
     FROM input
 )
-INSERT INTO delivery (id, topic, day, priority, due, expiry)
-SELECT id, topic, (due AT TIME ZONE 'UTC')::date, priority, due, due + ttl_ms * interval '1 millisecond'
-FROM input
+SELECT now(), ARRAY(SELECT id FROM admitted)

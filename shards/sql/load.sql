@@ -1,3 +1,6 @@
--- The messages of a claim. The days prune the partitions.
-SELECT id, is_json, payload, headers::text, traceparent, max_retries, enqueued_at, deliver_after
-FROM message WHERE day = ANY(%(days)s::date[]) AND id = ANY(%(ids)s::bigint[])
+-- The messages of a claim, in its order. The days prune the partitions. Payloads stop where they add up to %(most)s bytes: the rest
+-- are null, but for the first.
+SELECT m.id, is_json, CASE WHEN n = 1 OR sum(payload_bytes) OVER (ORDER BY n) <= %(most)s THEN payload END,
+       headers::text, traceparent, max_retries, enqueued_at, deliver_after
+FROM message m JOIN unnest(%(ids)s::bigint[]) WITH ORDINALITY AS given (id, n) ON given.id = m.id
+WHERE day = ANY(%(days)s::date[])

@@ -1,7 +1,12 @@
--- For those that `ack` did not find leased: was this (id, epoch) acked already (answers get lost, and a repeated ack is
--- told yes again), and does the topic have such a message at all?
-SELECT g.position,
-       EXISTS (SELECT FROM event e WHERE e.id = g.id AND e.topic = g.topic AND e.epoch = g.epoch AND e.kind = 8),
+-- For those that no live lease was found of: arrays of position, id, topic, epoch and the kinds of event that the verb
+-- leaves. Answers the position; whether this lease was settled by this verb before (answers get lost, and a repeated
+-- request is told the same again), when it is due again, whether it died of it; and whether the topic has such a message.
+SELECT g.position, e.id IS NOT NULL, e.due,
+       EXISTS (SELECT FROM event x WHERE x.id = g.id AND x.topic = g.topic AND x.epoch = g.epoch AND x.kind = 9),
        EXISTS (SELECT FROM message m WHERE m.id = g.id AND m.topic = g.topic)
 FROM unnest(%(position)s::integer[], %(id)s::bigint[], %(topic)s::integer[], %(epoch)s::integer[])
     AS g (position, id, topic, epoch)
+LEFT JOIN LATERAL (
+    SELECT id, due FROM event e
+    WHERE e.id = g.id AND e.topic = g.topic AND e.epoch = g.epoch AND e.kind = %(kind)s LIMIT 1
+) e ON true

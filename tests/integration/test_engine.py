@@ -10,10 +10,13 @@ from mqueue.core import receipts
 from mqueue.core.errors import NamespaceNotFound, NotLeased, StaleReceipt
 from mqueue.core.messages import Delivered, Dequeue, Settle
 from mqueue.engine.engine import Engine
+from mqueue.engine.settle import Settled
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.routing import SLOTS, slot_of
 from tests.integration.messages import message, send
+
+ACKED = Settled("acked")
 
 
 async def take(engine: Engine, namespace: str, topic: str = "t", limit: int = 100, **more: Any) -> list[Delivered]:
@@ -69,7 +72,7 @@ async def test_an_expired_lease_brings_the_message_again_with_a_new_receipt(
     assert (first.attempt, second.attempt) == (1, 2)
     assert first.receipt != second.receipt
     assert isinstance((await ack(engine, namespace, number, first.receipt)), StaleReceipt)
-    assert await ack(engine, namespace, number, second.receipt) is None
+    assert await ack(engine, namespace, number, second.receipt) == ACKED
 
 
 async def test_used_up_attempts_end_in_a_dead_letter(engine: Engine, namespace: str, lapse_now: Any) -> None:
@@ -90,7 +93,7 @@ async def test_an_ack_needs_no_receipt_but_a_lease(engine: Engine, namespace: st
     (number,) = await send(engine, message(namespace))
     assert isinstance(await ack(engine, namespace, number), NotLeased)
     await take(engine, namespace)
-    assert await ack(engine, namespace, number) is None
+    assert await ack(engine, namespace, number) == ACKED
     assert isinstance(await ack(engine, namespace, number), NotLeased)
 
 
@@ -98,7 +101,7 @@ async def test_an_ack_repeated_with_its_receipt_is_told_yes_again(engine: Engine
     (number,) = await send(engine, message(namespace))
     (found,) = await take(engine, namespace)
     for _ in range(3):
-        assert await ack(engine, namespace, number, found.receipt) is None
+        assert await ack(engine, namespace, number, found.receipt) == ACKED
 
 
 async def test_a_receipt_of_another_message_or_none_of_ours_is_stale(engine: Engine, namespace: str) -> None:
@@ -108,7 +111,7 @@ async def test_a_receipt_of_another_message_or_none_of_ours_is_stale(engine: Eng
     forged = [receipts.seal(number, other) for other in (epoch + 1, 2**31 - 1, 2**31, 2**32 - 1)]
     for receipt in ("nonsense", receipts.seal(number + SLOTS, epoch), *forged):
         assert isinstance(await ack(engine, namespace, number, receipt), StaleReceipt)
-    assert await ack(engine, namespace, number, found.receipt) is None
+    assert await ack(engine, namespace, number, found.receipt) == ACKED
 
 
 async def test_an_id_of_another_topic_is_not_leased_here(engine: Engine, namespace: str) -> None:
@@ -125,7 +128,7 @@ async def test_a_batch_of_acks_answers_each(engine: Engine, namespace: str) -> N
     settles = [Settle(row.id, namespace, row.topic, row.receipt) for row in found]
     settles.insert(2, Settle(1, namespace, "t0"))
     outcomes = await engine.ack("c", settles)
-    assert [type(outcome) for outcome in outcomes] == [type(None)] * 2 + [NotLeased] + [type(None)] * 4
+    assert [type(outcome) for outcome in outcomes] == [Settled] * 2 + [NotLeased] + [Settled] * 4
 
 
 async def test_headers_traceparent_and_payload_come_back(engine: Engine, namespace: str) -> None:
@@ -170,7 +173,7 @@ async def test_batches_of_the_same_acks_in_any_order_do_not_fail(engine: Engine,
         settles = [Settle(row.id, namespace, "t", row.receipt) for row in await take(engine, namespace)]
         orders = [settles, settles[::-1], settles[50:] + settles[:50], settles[::2] + settles[1::2]]
         for outcomes in await asyncio.gather(*(engine.ack("c", order) for order in orders)):
-            assert outcomes == [None] * 100
+            assert outcomes == [ACKED] * 100
 
 
 async def test_racing_batches_of_new_namespaces_do_not_fail(cluster: Cluster, namespace: str) -> None:

@@ -140,7 +140,7 @@ def test_the_first_slot_map_spreads_evenly(fresh_databases: str) -> None:
 
 
 async def test_traffic_flows_while_a_migration_runs(fresh_databases: str, servers: Servers) -> None:
-    """The newest migration is taken back and applied again, while messages come and go: none fails or is lost."""
+    """The newest migrations are taken back and applied again, while messages come and go: none fails or is lost."""
     conf = conf_of(fresh_databases, 0)
     engine = Engine(conf)
     await engine.open()
@@ -159,10 +159,10 @@ async def test_traffic_flows_while_a_migration_runs(fresh_databases: str, server
         for url in conf.shard_urls:
             with psycopg.connect(url) as connection:
                 connection.execute("DROP SCHEMA mq CASCADE")
-                connection.execute("DELETE FROM django_migrations WHERE app = 'store' AND name = '0002_views'")
+                connection.execute("DELETE FROM django_migrations WHERE app = 'store' AND name > '0002'")
         code, output = await asyncio.to_thread(lambda: outcome(migrate(servers.environment(fresh_databases, 0))))
         assert code == 0, output
-        assert "shard 1: 1 migrations to apply" in output
+        assert "shard 1: 2 migrations to apply" in output
         before = len(sent)
         await asyncio.sleep(0.2)
         assert len(sent) > before
@@ -181,7 +181,7 @@ async def test_a_migration_that_needs_a_busy_table_waits_its_turn(fresh_database
     """It gives up its place in the lock queue after two seconds, so that nobody queues behind it for longer."""
     conf = conf_of(fresh_databases, 0)
     with psycopg.connect(conf.shard_urls[0]) as connection:
-        connection.execute("DELETE FROM django_migrations WHERE app = 'store' AND name = '0002_views'")
+        connection.execute("DELETE FROM django_migrations WHERE app = 'store' AND name > '0002'")
         connection.execute("DROP SCHEMA mq CASCADE")
     with psycopg.connect(conf.shard_urls[0]) as holder:
         holder.execute("LOCK TABLE topic IN ACCESS EXCLUSIVE MODE")

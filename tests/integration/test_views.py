@@ -11,6 +11,7 @@ import pytest
 from mqueue.core.conf import Conf
 from mqueue.core.messages import Dequeue, Message, Settle
 from mqueue.engine.engine import Engine
+from mqueue.engine.settle import Settled
 from shards.routing import slot_of
 from tests.integration.messages import message, send
 
@@ -49,7 +50,7 @@ async def test_messages_shows_each_with_its_state_and_text(engine: Engine, names
         message(namespace, "t", "acked", priority=0),
     )
     await engine.dequeue("c", Dequeue(namespace, "t", limit=2))
-    assert await engine.ack("c", [Settle(acked, namespace, "t")]) == [None]
+    assert await engine.ack("c", [Settle(acked, namespace, "t")]) == [Settled("acked")]
     rows = {row["id"]: row for row in look(reader, "messages", namespace)}
     assert {number: row["state"] for number, row in rows.items()} == {
         ready: "ready",

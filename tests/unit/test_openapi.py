@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from mqueue.api.fastlane import OPEN_PATHS
-from mqueue.api.handlers import HANDLERS
+from mqueue.api.handlers import ROUTES
 from mqueue.api.openapi import EXAMPLE, LEASED, add_data_plane
 from mqueue.core import names
 
@@ -19,7 +19,7 @@ def document() -> dict[str, Any]:
 
 def test_it_has_every_path_and_method_that_is_served(document: dict[str, Any]) -> None:
     described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
-    served = {(path, method) for path, (_, methods) in HANDLERS.items() for method in methods}
+    served = {(path, method) for path, handlers in ROUTES.items() for method in handlers}
     assert described == served | {(path, "GET") for path in OPEN_PATHS}
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqueue.api.requests import parse_dequeue, parse_enqueue, parse_settles
+from mqueue.api.requests import parse, parse_enqueue, parse_query, parse_settles
 from mqueue.core.errors import Invalid, MqueueError, TooLarge
+from mqueue.core.messages import Dequeue, Settle
 
 GOOD: dict[str, Any] = {"namespace": "a", "topic": "t", "body": 1}
 
@@ -124,9 +125,9 @@ def test_a_payload_over_the_limit_is_too_large() -> None:
 
 
 def test_a_dequeue_reads_the_same_from_query_and_body() -> None:
-    from_query = parse_dequeue("GET", b"namespace=a&topic=t&limit=7&visibility_ms=1000&wait_ms=5", b"")
+    from_query = parse_query(b"namespace=a&topic=t&limit=7&visibility_ms=1000&wait_ms=5", Dequeue)
     fields = {"namespace": "a", "topic": "t", "limit": 7, "visibility_ms": 1000, "wait_ms": 5}
-    assert parse_dequeue("POST", b"", json.dumps(fields).encode()) == from_query
+    assert parse(json.dumps(fields).encode(), Dequeue) == from_query
 
 
 @pytest.mark.parametrize(
@@ -146,19 +147,19 @@ def test_a_dequeue_reads_the_same_from_query_and_body() -> None:
 )
 def test_a_bad_dequeue_is_refused(query: bytes) -> None:
     with pytest.raises(Invalid):
-        parse_dequeue("GET", query, b"")
+        parse_query(query, Dequeue)
 
 
 def test_settles_come_alone_or_in_an_array() -> None:
     one = b'{"id": 7, "namespace": "a", "topic": "t"}'
-    assert parse_settles(one)[1] is False
-    assert parse_settles(b"[" + one + b"]")[1] is True
+    assert parse_settles(one, Settle)[1] is False
+    assert parse_settles(b"[" + one + b"]", Settle)[1] is True
 
 
 @pytest.mark.parametrize("message_id", ["-1", str(2**53), "1.5", '"7"', "null"])
 def test_an_id_is_an_integer_below_2_to_the_53(message_id: str) -> None:
     with pytest.raises(Invalid):
-        parse_settles(f'{{"id": {message_id}, "namespace": "a", "topic": "t"}}'.encode())
+        parse_settles(f'{{"id": {message_id}, "namespace": "a", "topic": "t"}}'.encode(), Settle)
 
 
 @pytest.mark.parametrize(
@@ -176,13 +177,13 @@ def test_what_is_not_utf_8_is_refused_and_not_passed_on(body: bytes) -> None:
 
 @given(st.binary(max_size=300))
 def test_no_bytes_make_parsing_fail_otherwise(body: bytes) -> None:
-    for parse in (
+    for read in (
         parse_enqueue,
-        parse_settles,
-        lambda body: parse_dequeue("POST", b"", body),
-        lambda body: parse_dequeue("GET", body, b""),
+        lambda body: parse_settles(body, Settle),
+        lambda body: parse(body, Dequeue),
+        lambda body: parse_query(body, Dequeue),
     ):
         try:
-            parse(body)
+            read(body)
         except MqueueError as error:
             assert error.http_status in (400, 413)

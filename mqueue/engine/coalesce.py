@@ -1,0 +1,71 @@
+"""Callers that come while a call is under way share the next one. No timer: whoever comes alone does not wait."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+I = TypeVar("I")  # noqa: E741  what a caller brings
+O = TypeVar("O")  # noqa: E741  what he gets
+
+
+class Coalescer(Generic[I, O]):
+    """`call` takes what several callers brought and answers for each in order; an error is everybody's."""
+
+    def __init__(
+        self, call: Callable[[Sequence[I]], Awaitable[Sequence[O]]], *, most: int, flights: int = 1, name: str = ""
+    ) -> None:
+        self._call, self._most, self._flights, self.name = call, most, flights, name
+        self._waiting: deque[tuple[I, int, asyncio.Future[O]]] = deque()
+        self._weight = 0
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def submit(self, item: I, weight: int = 1) -> O:
+        future: asyncio.Future[O] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, weight, future))
+        self._weight += weight
+        self._start()
+        return await future
+
+    async def close(self) -> None:
+        while self._under_way:
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    def _start(self) -> None:
+        # A second flight only for a full load: many small ones would cost more than they hurry.
+        while self._waiting and len(self._under_way) < self._flights:
+            if self._under_way and self._weight < self._most:
+                return
+            task = asyncio.create_task(self._fly(self._load()), name=self.name)
+            self._under_way.add(task)
+            task.add_done_callback(self._landed)
+
+    def _load(self) -> list[tuple[I, int, asyncio.Future[O]]]:
+        load: list[tuple[I, int, asyncio.Future[O]]] = []
+        weight = 0
+        while self._waiting and (not load or weight + self._waiting[0][1] <= self._most):
+            entry = self._waiting.popleft()
+            self._weight -= entry[1]
+            if entry[2].cancelled():
+                continue  # its caller is gone, and nothing has been done for it
+            load.append(entry)
+            weight += entry[1]
+        return load
+
+    async def _fly(self, load: list[tuple[I, int, asyncio.Future[O]]]) -> None:
+        if not load:
+            return
+        try:
+            answers = await self._call([item for item, _, _ in load])
+        except Exception as error:  # noqa: BLE001  it is told to those who asked
+            for _, _, future in load:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for (_, _, future), answer in zip(load, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+
+    def _landed(self, task: "asyncio.Task[None]") -> None:
+        self._under_way.discard(task)
+        self._start()

@@ -1,0 +1,89 @@
+"""Dead letters: read them, let them live again, delete them."""
+
+import asyncio
+import heapq
+from itertools import islice
+from typing import Any, LiteralString
+
+from mqueue.core.messages import DeadChoice, DeadLetter, DeadPage
+from mqueue.engine.contents import Page, content, headers
+from mqueue.engine.topics import Topics
+from shards.cluster import Cluster
+from shards.partitions import with_partitions
+from shards.pools import Database
+from shards.sql import statement
+
+PORTION = 500  # letters of one transaction: a quarter of a MiB each at most
+
+
+class DeadLetters:
+    def __init__(self, cluster: Cluster, topics: Topics) -> None:
+        self._cluster, self._topics = cluster, topics
+
+    async def page(self, wanted: DeadPage) -> list[DeadLetter]:
+        shards = self._cluster.shards
+        if wanted.topic is not None:
+            shards = (self._cluster.shard_of_topic(wanted.namespace, wanted.topic),)
+        found = await asyncio.gather(*(self._page_of(shard, wanted) for shard in shards))
+        page = Page(wanted.limit)
+        return [
+            _letter(wanted.namespace, row) for row in islice(heapq.merge(*found), wanted.limit) if page.takes(row[4])
+        ]
+
+    async def delete(self, consumer: str, choice: DeadChoice) -> int:
+        return await self._each_portion(statement("dead_delete"), consumer, choice)
+
+    async def replay(self, consumer: str, choice: DeadChoice) -> int:
+        return await self._each_portion(statement("dead_replay"), consumer, choice)
+
+    async def _page_of(self, shard: Database, wanted: DeadPage) -> list[Any]:
+        parameters = {
+            "namespace": wanted.namespace,
+            "topic": wanted.topic,
+            "after": wanted.after,
+            "limit": wanted.limit,
+        }
+        async with shard.connection() as connection:
+            return await (await connection.execute(statement("dead_page"), parameters)).fetchall()
+
+    async def _each_portion(self, query: LiteralString, consumer: str, choice: DeadChoice) -> int:
+        """In portions, so that a million letters hold no lock for long; what is done stays done."""
+        number = await self._topics.find((choice.namespace, choice.topic))
+        if number is None:
+            return 0
+        shard = self._cluster.shard_of_topic(choice.namespace, choice.topic)
+        done, after = 0, 0
+        named = sorted({choice.id} if choice.id is not None else set(choice.ids or ()))
+        while ids := await self._next_ids(shard, number, after) if choice.all else named[:PORTION]:
+            parameters = {"topic": number, "ids": ids, "consumer": consumer}
+
+            async def change(parameters: dict[str, Any] = parameters) -> int:
+                async with shard.connection() as connection:
+                    return len(await (await connection.execute(query, parameters)).fetchall())
+
+            done += await with_partitions(shard, (), change)
+            after, named = ids[-1], named[PORTION:]
+        return done
+
+    async def _next_ids(self, shard: Database, number: int, after: int) -> list[int]:
+        parameters = {"topic": number, "after": after, "limit": PORTION}
+        async with shard.connection() as connection:
+            cursor = await connection.execute(statement("dead_ids"), parameters)
+            return [row[0] for row in await cursor.fetchall()]
+
+
+def _letter(namespace: str, row: Any) -> DeadLetter:
+    number, topic, priority, is_json, payload, named, attempts, error, reason, enqueued_at, died_at = row
+    return DeadLetter(
+        id=number,
+        namespace=namespace,
+        topic=topic,
+        priority=priority,
+        headers=headers(named),
+        attempts=attempts,
+        error=error,
+        reason=reason,
+        enqueued_at=enqueued_at,
+        died_at=died_at,
+        **content(is_json, payload),
+    )

@@ -1,0 +1,98 @@
+"""Failed deliveries: what is locked, what `decide` says of it, and what is written, in one transaction."""
+
+import datetime
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mqueue.core.messages import DEFAULT_MAX_RETRIES, MAX_ERROR, Retry
+from mqueue.core.retry import Failure, decide
+from shards.partitions import with_partitions
+from shards.pools import Database
+from shards.sql import statement
+
+NACKED, LAPSED = 4, 5
+LAPSE_ERROR = "lease expired"
+_retry = msgspec.json.Decoder(Retry)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a consumer says with its nack."""
+
+    error: str | None
+    delay_ms: int | None
+    dead: bool
+    consumer: str
+
+
+async def fail_leases(
+    shard: Database, columns: dict[str, Any], wishes: Mapping[int, Wish]
+) -> dict[int, datetime.datetime | None]:
+    """For each position that named a live lease: when it is due again, or None if it is dead."""
+
+    async def fail() -> dict[int, datetime.datetime | None]:
+        async with shard.connection() as connection, connection.transaction():
+            rows = await (await connection.execute(statement("leased"), columns)).fetchall()
+            seen: dict[int, tuple[Any, ...]] = {row[1]: row for row in reversed(rows)}  # an id named twice fails once
+            verdicts = []
+            for row in seen.values():
+                wish = wishes[row[0]]
+                failure = _failure(row, delay_ms=wish.delay_ms, rejected=wish.dead)
+                verdicts.append((row, failure, NACKED, _kept(wish.error), wish.consumer))
+            decided = _decided(verdicts)
+            if verdicts:
+                await connection.execute(statement("fail"), decided)
+            due = dict(zip(decided["id"], decided["due"], strict=True))
+            return {row[0]: due[row[1]] for row in seen.values()}
+
+    return await with_partitions(shard, (), fail)
+
+
+async def fail_overdue(shard: Database, limit: int) -> int:
+    """End up to `limit` leases whose deadline has passed, and bury as many that wait past their ttl; how many."""
+
+    async def fail() -> int:
+        async with shard.connection() as connection, connection.transaction():
+            rows = await (await connection.execute(statement("overdue"), {"limit": limit})).fetchall()
+            verdicts = []
+            for row in rows:
+                waiting = row[0] is None
+                failure = _failure(row, lapsed_at=row[0], waiting=waiting)
+                verdicts.append((row, failure, None if waiting else LAPSED, None if waiting else LAPSE_ERROR, None))
+            if verdicts:
+                await connection.execute(statement("fail"), _decided(verdicts))
+            return len(rows)
+
+    return await with_partitions(shard, (), fail)
+
+
+def _failure(row: tuple[Any, ...], **more: Any) -> Failure:
+    _, _, _, attempts, expiry, max_retries, retry, _ = row
+    return Failure(
+        attempt=attempts,
+        max_retries=DEFAULT_MAX_RETRIES if max_retries is None else max_retries,
+        retry=_retry.decode(retry) if retry else Retry(),
+        expiry=expiry,
+        **more,
+    )
+
+
+def _decided(verdicts: Sequence[tuple[Any, Failure, int | None, str | None, str | None]]) -> dict[str, Any]:
+    columns: dict[str, list[Any]] = {name: [] for name in ("id", "kind", "due", "reason", "error", "consumer")}
+    for row, failure, kind, error, consumer in verdicts:
+        verdict = decide(failure, row[-1], random.random())  # noqa: S311  jitter is no secret
+        due, reason = (verdict, None) if isinstance(verdict, datetime.datetime) else (None, verdict)
+        for name, value in zip(columns, (row[1], kind, due, reason, error, consumer), strict=True):
+            columns[name].append(value)
+    return columns
+
+
+def _kept(error: str | None) -> str | None:
+    """The first part of what the consumer says went wrong; PostgreSQL's text holds no NUL."""
+    if error is None:
+        return None
+    return error.encode()[:MAX_ERROR].decode(errors="ignore").replace("\0", "\N{REPLACEMENT CHARACTER}")

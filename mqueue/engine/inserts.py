@@ -1,0 +1,143 @@
+"""Commit messages on one shard. Requests that come while a commit is under way share the next one."""
+
+import asyncio
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import psycopg
+
+from mqueue.core.errors import ShardUnavailable, Undecided
+from mqueue.core.messages import Message
+from mqueue.engine.coalesce import Coalescer
+from shards.partitions import with_partitions
+from shards.pools import Database
+from shards.sql import statement
+
+# Any past time means now; one before the year 1 in UTC could be stored, and never be read again.
+LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+COLUMNS = (
+    "id",
+    "topic",
+    "priority",
+    "at",
+    "delay_ms",
+    "ttl_ms",
+    "is_json",
+    "payload",
+    "headers",
+    "traceparent",
+    "max_retries",
+    "retry",
+    "key",
+    "producer",
+)
+LOAD = 1_000  # messages of one statement; a request with more goes alone
+LOOKS = 5
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    at: datetime.datetime
+    keyed: frozenset[int]  # those with a key that were not there before
+
+
+def row_of(number: int, topic: int, message: Message, producer: str) -> Row:
+    """In the order of COLUMNS."""
+    return (
+        number,
+        topic,
+        message.priority,
+        message.deliver_after and max(message.deliver_after, LONG_AGO),
+        message.delay_ms or None,
+        message.ttl_ms,
+        message.is_json,
+        message.content,
+        _json(message.headers),
+        message.traceparent,
+        message.max_retries,
+        _json(message.retry),
+        message.idempotency_key,
+        producer,
+    )
+
+
+class Inserts:
+    def __init__(self, shard: Database) -> None:
+        self._shard = shard
+        self._commits: Coalescer[list[Row], Committed | Exception] = Coalescer(
+            self._commit_all, most=LOAD, flights=2, name=f"commits on {shard.name}"
+        )
+
+    async def add(self, rows: list[Row]) -> Committed:
+        done = await self._commits.submit(rows, len(rows))
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    async def _commit_all(self, parts: Sequence[list[Row]]) -> list[Committed | Exception]:
+        """One bad message must not spoil its neighbours: what cannot be added together is added in halves."""
+        try:
+            done = await self._commit([row for part in parts for row in part])
+        except psycopg.Error as error:
+            if len(parts) == 1:
+                return [error]
+            half = len(parts) // 2
+            return await self._commit_all(parts[:half]) + await self._commit_all(parts[half:])
+        except ShardUnavailable as error:
+            return [error] * len(parts)
+        return [done] * len(parts)
+
+    async def _commit(self, rows: list[Row]) -> Committed:
+        columns = dict(zip(COLUMNS, (list(column) for column in zip(*rows, strict=True)), strict=True))
+        pid = 0
+
+        async def insert() -> Committed:
+            nonlocal pid
+            async with self._shard.connection() as connection:
+                pid = connection.info.backend_pid
+                cursor = await connection.execute(statement("enqueue"), columns)
+                found: Any = await cursor.fetchone()
+                return Committed(found[0], frozenset(found[1]))
+
+        try:
+            return await with_partitions(self._shard, _days_around(columns), insert)
+        except Undecided:
+            if done := await self._look_whether_committed(columns, pid):
+                return done
+            raise
+
+    async def _look_whether_committed(self, columns: dict[str, Any], pid: int) -> Committed | None:
+        """The connection was lost before the answer came. None: it cannot be told."""
+        plain = [number for number, key in zip(columns["id"], columns["key"], strict=True) if key is None]
+        for _ in range(LOOKS if plain else 0):
+            try:
+                async with self._shard.connection() as connection:
+                    cursor = await connection.execute(statement("committed"), {"ids": plain, "pid": pid})
+                    row: Any = await cursor.fetchone()
+                    direct = row[2] == connection.info.backend_pid
+            except ShardUnavailable:
+                return None
+            added_at, still_at_it, _ = row
+            if added_at:  # all of them, since they were one transaction
+                return Committed(added_at, frozenset())
+            if direct and not still_at_it:
+                raise ShardUnavailable(f"{self._shard.name} lost the connection before it added anything")
+            await asyncio.sleep(0.1)
+        return None
+
+
+def _days_around(columns: dict[str, Any]) -> Iterator[datetime.date]:
+    """Asked for when a partition is missing. A past time means now; a day on either side: midnight is the server's."""
+    now = datetime.datetime.now(datetime.UTC)
+    for at, delay_ms in zip(columns["at"], columns["delay_ms"], strict=True):
+        wish = at or now + datetime.timedelta(milliseconds=delay_ms or 0)
+        day = max(wish, now).astimezone(datetime.UTC).date()
+        yield from (day + datetime.timedelta(n) for n in (-1, 0, 1))
+
+
+def _json(value: object) -> str | None:
+    return msgspec.json.encode(value).decode() if value else None

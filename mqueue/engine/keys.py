@@ -1,0 +1,108 @@
+"""Idempotency keys: N racing requests with one key yield one message, wherever they crash.
+
+A key's row lies on the shard of its own slot and names one message. It is taken first, then the message is added, then
+the key is confirmed. Whoever finds a key that is taken and not confirmed adds the message under the id that it names:
+only one of them succeeds. Where he wants another topic, he first makes sure that the named message never comes (a
+fence), and then gives the key to his own.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+from mqueue.core.errors import ShardUnavailable
+from shards.cluster import Cluster
+from shards.pools import Database
+from shards.sql import statement
+
+Key = tuple[str, str]  # namespace, key
+ROUNDS = 20
+
+
+@dataclass(slots=True)
+class Claim:
+    """One key of a request: the id that its message shall have, until somebody else's turns out to have the key."""
+
+    key: Key
+    id: int
+    topic: int
+    is_there: bool = False  # the message of this id exists already
+    error: Exception | None = None
+
+
+class Keys:
+    def __init__(self, cluster: Cluster, window_ms: int) -> None:
+        self._cluster, self._window_ms = cluster, window_ms
+
+    async def take(self, claims: Iterable[Claim]) -> None:
+        """After this, each claim names the message that its key has, or says why not."""
+        parts: dict[Database, list[Claim]] = defaultdict(list)
+        for claim in claims:
+            parts[self._cluster.shard_of_topic(*claim.key)].append(claim)
+        await asyncio.gather(*(self._take_on(shard, part) for shard, part in parts.items()))
+
+    async def confirm(self, claims: Iterable[Claim]) -> None:
+        """Best effort: an unconfirmed key costs its next user a look."""
+        parts: dict[Database, list[Claim]] = defaultdict(list)
+        for claim in claims:
+            parts[self._cluster.shard_of_topic(*claim.key)].append(claim)
+        calls = (_execute(shard, statement("confirm_keys"), _columns(part)) for shard, part in parts.items())
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    async def fenced_among(self, shard: Database, ids: list[int]) -> set[int]:
+        return {row[0] for row in await _fetch(shard, statement("fenced"), {"ids": ids})}
+
+    async def _take_on(self, shard: Database, claims: list[Claim]) -> None:
+        left = claims
+        try:
+            for _ in range(ROUNDS):
+                left = await self._one_round(shard, left)
+                if not left:
+                    return
+            error: Exception = ShardUnavailable("Too many requests race for one idempotency key", retry_after_s=1.0)
+        except Exception as raised:  # noqa: BLE001  it is the answer for these keys; the others go on
+            error = raised
+        for claim in left:
+            claim.error = error
+
+    async def _one_round(self, shard: Database, claims: list[Claim]) -> list[Claim]:
+        """Those that have to try again: somebody was quicker."""
+        columns = _columns(claims) | {"window_ms": self._window_ms}
+        taken = set(await _fetch(shard, statement("reserve_keys"), columns))
+        others = [claim for claim in claims if claim.key not in taken]
+        if not others:
+            return []
+        owners = {(row[0], row[1]): row[2:] for row in await _fetch(shard, statement("key_owners"), _columns(others))}
+        return [claim for claim in others if not await self._settled(shard, claim, owners.get(claim.key))]
+
+    async def _settled(self, shard: Database, claim: Claim, owner: Any) -> bool:
+        if owner is None:
+            return False
+        number, topic, confirmed = owner
+        if confirmed or topic == claim.topic:
+            claim.id, claim.is_there = number, confirmed
+            return True
+        home = self._cluster.shard_of_id(number)
+        await _execute(home, statement("fence"), {"id": number})
+        if not await self.fenced_among(home, [number]):
+            claim.id, claim.is_there = number, True
+            return True
+        swap = {"id": claim.id, "topic": claim.topic, "namespace": claim.key[0], "key": claim.key[1], "fenced": number}
+        return await _execute(shard, statement("swap_key"), swap) == 1
+
+
+def _columns(claims: Iterable[Claim]) -> dict[str, Any]:
+    rows = [(*claim.key, claim.id, claim.topic) for claim in claims]
+    return {name: [row[n] for row in rows] for n, name in enumerate(("namespace", "key", "id", "topic"))}
+
+
+async def _execute(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> int:
+    async with shard.connection() as connection:
+        return (await connection.execute(query, parameters)).rowcount
+
+
+async def _fetch(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
+    async with shard.connection() as connection:
+        return await (await connection.execute(query, parameters)).fetchall()

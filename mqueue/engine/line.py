@@ -1,0 +1,163 @@
+"""The consumers of one topic that wait in this process. They share claims, first come, first served."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mqueue.core.messages import Delivered, Dequeue
+
+MOST, MOST_CALLERS = 1_000, 128  # messages and consumers of one claim
+LOOK_EVERY_S = 1.0  # when nobody wakes us: an arrival whose wake-up was lost, a lease that ran out unseen
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    wanted: Dequeue
+    consumer: str
+    deadline: float
+    answer: "asyncio.Future[list[Delivered]]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    eager_since: float = 0.0
+
+
+class Source(Protocol):
+    async def claim(self, waiters: list[Waiter]) -> list[list[Delivered]]:
+        """For each waiter, in order, what it gets."""
+
+    async def next_due_in(self) -> float | None:
+        """Seconds until something comes due."""
+
+    async def give_back(self, found: list[Delivered]) -> None:
+        """Nobody is there any more to take them."""
+
+
+class Line:
+    """At rest it costs nothing: five thousand waiting polls are five thousand futures and one timer."""
+
+    def __init__(self, source: Source, forget: Callable[[], None]) -> None:
+        self._source, self._forget = source, forget
+        self._eager: OrderedDict[Waiter, None] = OrderedDict()  # untried since something may have arrived
+        self._resting: OrderedDict[Waiter, None] = OrderedDict()
+        self._pump: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._woken = False
+
+    async def take(self, wanted: Dequeue, consumer: str) -> list[Delivered]:
+        waiter = Waiter(wanted, consumer, time.monotonic() + wanted.wait_ms / 1000)
+        self._hurry(waiter)
+        try:
+            if wanted.wait_ms:
+                done, _ = await asyncio.wait([waiter.answer], timeout=wanted.wait_ms / 1000)
+                if not done and waiter in self._resting:
+                    return []
+            return await waiter.answer  # if it is being served at its deadline, what is found for it is its own
+        finally:
+            self._leave(waiter)
+
+    def wake(self, in_s: float = 0.0) -> None:
+        """Something has arrived, or will be due in so many seconds."""
+        if in_s > 0:
+            self._ring_in(in_s)
+            return
+        self._woken = True
+        while self._resting:
+            self._hurry(self._resting.popitem(last=False)[0])
+
+    def _hurry(self, waiter: Waiter) -> None:
+        waiter.eager_since = time.monotonic()
+        self._eager[waiter] = None
+        if self._pump is None:
+            self._pump = asyncio.create_task(self._serve(), name="serve a topic")
+
+    def _leave(self, waiter: Waiter) -> None:
+        waiter.answer.cancel()
+        self._eager.pop(waiter, None)
+        self._resting.pop(waiter, None)
+        self._close_if_empty()
+
+    def _close_if_empty(self) -> None:
+        if self._eager or self._resting or self._pump:
+            return
+        if self._timer:
+            self._timer.cancel()
+        self._forget()
+
+    async def _serve(self) -> None:
+        try:
+            while self._eager:
+                self._woken = False
+                began, group = time.monotonic(), self._next_group()
+                try:
+                    found = await self._source.claim(group)
+                except Exception as error:  # noqa: BLE001  it is told to those who asked
+                    for waiter in group:
+                        if not waiter.answer.done():
+                            waiter.answer.set_exception(error)
+                    continue
+                await self._distribute(group, found)
+                if sum(map(len, found)) < sum(waiter.wanted.limit for waiter in group):
+                    self._nothing_left(began)
+            if self._resting:
+                await self._set_timer()
+        finally:
+            self._pump = None
+            if self._eager:
+                self._hurry(next(iter(self._eager)))
+            self._close_if_empty()
+
+    def _next_group(self) -> list[Waiter]:
+        group: list[Waiter] = []
+        total = 0
+        while self._eager and len(group) < MOST_CALLERS:
+            waiter = next(iter(self._eager))
+            if group and total + waiter.wanted.limit > MOST:
+                break
+            self._eager.pop(waiter)
+            group.append(waiter)
+            total += waiter.wanted.limit
+        return group
+
+    async def _distribute(self, group: list[Waiter], found: list[list[Delivered]]) -> None:
+        unwanted: list[Delivered] = []
+        for waiter, messages in zip(group, found, strict=True):
+            if waiter.answer.done():
+                unwanted += messages
+            elif messages:
+                waiter.answer.set_result(messages)
+            else:
+                self._rest(waiter)
+        if unwanted:
+            await self._source.give_back(unwanted)
+
+    def _nothing_left(self, at: float) -> None:
+        """Whoever had come by then need not be tried."""
+        while not self._woken and self._eager and next(iter(self._eager)).eager_since < at:
+            self._rest(self._eager.popitem(last=False)[0])
+
+    def _rest(self, waiter: Waiter) -> None:
+        if time.monotonic() >= waiter.deadline:
+            waiter.answer.set_result([])
+        elif self._woken:
+            self._hurry(waiter)
+        else:
+            self._resting[waiter] = None
+
+    async def _set_timer(self) -> None:
+        try:
+            next_due = await self._source.next_due_in()
+        except Exception:  # noqa: BLE001  the database is away: the next look will tell those who wait
+            next_due = None
+        self._ring_in(LOOK_EVERY_S if next_due is None else min(next_due, LOOK_EVERY_S))
+
+    def _ring_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer and not self._timer.cancelled() and loop.time() < self._timer.when() <= at:
+            return
+        if self._timer:
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self.wake)

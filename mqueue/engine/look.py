@@ -1,0 +1,123 @@
+"""Look without touching: one message, the head of a topic, a trace, the counts."""
+
+import asyncio
+import heapq
+from itertools import islice
+from typing import Any, LiteralString
+
+from mqueue.core.errors import NotFound
+from mqueue.core.messages import DEFAULT_MAX_RETRIES, Depth, Event, Find, Looked, Place, StatsPage
+from mqueue.engine.contents import Page, content, headers
+from mqueue.engine.topics import Topics
+from shards.cluster import Cluster
+from shards.pools import Database
+from shards.sql import statement
+from tenants.registry import Name
+
+TOPICS_A_PAGE = 1_000
+UNSEEN = "There is no such message in this topic"
+
+
+class Looking:
+    def __init__(self, cluster: Cluster, topics: Topics) -> None:
+        self._cluster, self._topics = cluster, topics
+
+    async def message(self, message_id: int, place: Place) -> Looked:
+        found = await self._messages((place.namespace, place.topic), [message_id])
+        if not found:
+            raise NotFound(UNSEEN)
+        return found[0]
+
+    async def find(self, wanted: Find) -> list[Looked]:
+        if wanted.idempotency_key is not None:
+            return await self._by_key(wanted.namespace, wanted.topic, wanted.idempotency_key)
+        assert wanted.topic is not None  # parse_find saw to it
+        name = (wanted.namespace, wanted.topic)
+        number = await self._topics.find(name)
+        if number is None:
+            return []
+        parameters = {"topic": number, "limit": wanted.limit, "later": wanted.state == "scheduled"}
+        query = statement("leased_ids") if wanted.state == "leased" else statement("waiting_ids")
+        ids = [row[0] for row in await _all(self._cluster.shard_of_topic(*name), query, parameters)]
+        page = Page(wanted.limit)
+        found = {message.id: message for message in await self._messages(name, ids)}
+        in_order = (found[number] for number in ids if number in found)
+        return [message for message in in_order if message.state == wanted.state and page.takes(_bytes(message))]
+
+    async def trace(self, message_id: int, place: Place) -> list[Event]:
+        name = (place.namespace, place.topic)
+        number = await self._topics.find(name)
+        rows = []
+        if number is not None:
+            shard = self._cluster.shard_of_topic(*name)
+            rows = await _all(shard, statement("trace"), {"id": message_id, "topic": number})
+        if not rows:
+            raise NotFound(UNSEEN)
+        return [Event(*row) for row in rows]
+
+    async def stats(self, wanted: StatsPage) -> list[Depth]:
+        shards = self._cluster.shards
+        if wanted.topic is not None:
+            shards = (self._cluster.shard_of_topic(wanted.namespace, wanted.topic),)
+        parameters = {
+            "namespace": wanted.namespace,
+            "topic": wanted.topic,
+            "after": wanted.after,
+            "limit": TOPICS_A_PAGE,
+        }
+        pages = await asyncio.gather(*(_all(shard, statement("stats"), parameters) for shard in shards))
+        return [Depth(wanted.namespace, *row) for row in islice(heapq.merge(*pages), TOPICS_A_PAGE)]
+
+    async def _by_key(self, namespace: str, topic: str | None, key: str) -> list[Looked]:
+        shard = self._cluster.shard_of_topic(namespace, key)
+        rows = await _all(shard, statement("key_owners"), {"namespace": [namespace], "key": [key]})
+        if not rows:
+            return []
+        _, _, message_id, number, _ = rows[0]
+        names = await _all(self._cluster.shard_of_id(message_id), statement("topic_name"), {"id": number})
+        if not names or topic not in (None, names[0][0]):
+            return []
+        return await self._messages((namespace, names[0][0]), [message_id])
+
+    async def _messages(self, name: Name, ids: list[int]) -> list[Looked]:
+        number = await self._topics.find(name)
+        if number is None or not ids:
+            return []
+        rows = await _all(self._cluster.shard_of_topic(*name), statement("look"), {"ids": ids, "topic": number})
+        return [_looked(name, row) for row in rows if row[1] not in (None, "deleted")]
+
+
+async def _all(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
+    async with shard.connection() as connection:
+        return await (await connection.execute(query, parameters)).fetchall()
+
+
+def _bytes(message: Looked) -> bytes:
+    return bytes(message.body) if message.body else message.payload or b""
+
+
+def _looked(name: Name, row: Any) -> Looked:
+    number, state, priority, is_json, payload, named, traceparent, attempts, max_retries, enqueued_at, *rest = row
+    deliver_after, due, lease_expires_at, expires_at, key, died_at, error, reason = rest
+    more: dict[str, Any] = content(is_json, payload)
+    if traceparent:
+        more["traceparent"] = traceparent
+    if state == "dead":
+        more |= {"died_at": died_at, "error": error, "reason": reason}
+    return Looked(
+        id=number,
+        namespace=name[0],
+        topic=name[1],
+        state=state,
+        priority=priority,
+        headers=headers(named),
+        attempts=attempts or 0,
+        max_retries=DEFAULT_MAX_RETRIES if max_retries is None else max_retries,
+        enqueued_at=enqueued_at,
+        deliver_after=deliver_after,
+        due=due,
+        lease_expires_at=lease_expires_at,
+        expires_at=expires_at,
+        idempotency_key=key,
+        **more,
+    )

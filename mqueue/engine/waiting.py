@@ -1,0 +1,60 @@
+"""Change what waits: cancel a message, or give it another place in the order."""
+
+from typing import Any, LiteralString
+
+from mqueue.core.errors import Leased, NotFound
+from mqueue.core.messages import Move, Place
+from mqueue.engine.inserts import LONG_AGO
+from mqueue.engine.topics import Topics
+from shards.cluster import Cluster
+from shards.partitions import with_partitions
+from shards.pools import Database
+from shards.sql import statement
+
+
+class Waiting:
+    def __init__(self, cluster: Cluster, topics: Topics) -> None:
+        self._cluster, self._topics = cluster, topics
+
+    async def cancel(self, who: str, message_id: int, place: Place) -> None:
+        shard, number = await self._home(place)
+        row = await _one(shard, statement("cancel"), {"id": message_id, "topic": number, "consumer": who})
+        if row[0]:
+            raise Leased
+
+    async def move(self, who: str, message_id: int, move: Move) -> str:
+        """The state that it is in now."""
+        shard, number = await self._home(move)
+        parameters = {
+            "id": message_id,
+            "topic": number,
+            "consumer": who,
+            "priority": move.priority,
+            "at": move.deliver_after and max(move.deliver_after, LONG_AGO),
+            "delay_ms": move.delay_ms,
+        }
+        leased, *_, is_due = await _one(shard, statement("move"), parameters)
+        if leased:
+            raise Leased
+        return "ready" if is_due else "scheduled"
+
+    async def _home(self, place: Place) -> tuple[Database, int]:
+        number = await self._topics.find((place.namespace, place.topic))
+        if number is None:
+            raise _none()
+        return self._cluster.shard_of_topic(place.namespace, place.topic), number
+
+
+async def _one(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> Any:
+    async def execute() -> Any:
+        async with shard.connection() as connection:
+            return await (await connection.execute(query, parameters)).fetchone()
+
+    row = await with_partitions(shard, (), execute)
+    if row is None:
+        raise _none()
+    return row
+
+
+def _none() -> NotFound:
+    return NotFound("This topic has no such message that waits")

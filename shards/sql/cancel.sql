@@ -1,0 +1,12 @@
+-- Cancel a message that waits. Answers cancelled, leased, or nothing where there is none.
+WITH found AS (
+    SELECT id, state = 2 AND until > now() AS leased FROM delivery
+    WHERE id = %(id)s AND topic = %(topic)s FOR UPDATE
+), gone AS (
+    DELETE FROM delivery d USING found f WHERE d.id = f.id AND NOT f.leased
+    RETURNING d.id, d.topic, d.epoch, d.attempts
+), logged AS (
+    INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
+    SELECT id, topic, epoch, attempts, 11, %(consumer)s FROM gone
+)
+SELECT leased FROM found

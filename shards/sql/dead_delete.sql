@@ -1,0 +1,8 @@
+-- Delete dead letters by id; ids that are not dead are skipped. Answers the ids.
+WITH gone AS (
+    DELETE FROM dead_letter WHERE topic = %(topic)s AND id = ANY(%(ids)s::bigint[]) RETURNING id, topic, epoch, attempts
+), logged AS (
+    INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
+    SELECT id, topic, epoch, attempts, 12, %(consumer)s FROM gone
+)
+SELECT id FROM gone

@@ -1,0 +1,23 @@
+-- Let dead letters by id live again, due now, as attempt 1, above the epochs of before; ids that are not dead are
+-- skipped. A message whose day has been dropped from the log comes back into it today. Answers refs.
+WITH taken AS (
+    DELETE FROM dead_letter WHERE topic = %(topic)s AND id = ANY(%(ids)s::bigint[]) RETURNING *
+), logged_before AS (
+    SELECT t.id FROM taken t JOIN message m ON m.id = t.id AND m.day = t.day
+), revived AS (
+    INSERT INTO message (id, enqueued_at, deliver_after, ttl_ms, topic, day, payload_bytes, max_retries, priority,
+                         is_json, payload, headers, retry, traceparent, producer, idempotency_key, ordering_key,
+                         concurrency_key)
+    SELECT id, enqueued_at, deliver_after, ttl_ms, topic, (now() AT TIME ZONE 'UTC')::date, payload_bytes, max_retries,
+           priority, is_json, payload, headers, retry, traceparent, producer, idempotency_key, ordering_key,
+           concurrency_key
+    FROM taken WHERE id NOT IN (SELECT id FROM logged_before)
+    RETURNING id, day
+), logged AS (
+    INSERT INTO event (id, topic, epoch, attempt, kind, consumer, due)
+    SELECT id, topic, epoch, 0, 10, %(consumer)s, now() FROM taken
+)
+INSERT INTO delivery (id, topic, day, epoch, priority, due, expiry)
+SELECT t.id, t.topic, coalesce(r.day, t.day), t.epoch, t.priority, now(), now() + t.ttl_ms * interval '1 millisecond'
+FROM taken t LEFT JOIN revived r ON r.id = t.id
+RETURNING topic, priority, due, id, epoch

@@ -1,0 +1,2 @@
+-- Which of these keyed messages will never be there.
+SELECT id FROM keyed WHERE id = ANY(%(ids)s::bigint[]) AND fenced

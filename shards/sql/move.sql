@@ -1,0 +1,21 @@
+-- Give a message that waits a new place. The epoch rises, so that whoever saw it at its old place cannot claim it there.
+-- Its ttl counts from a new due time. Answers leased, and the new ref: topic, priority, due, id, epoch, and whether due.
+WITH found AS (
+    SELECT d.id, d.state = 2 AND d.until > now() AS leased, d.expiry - d.due AS ttl FROM delivery d
+    WHERE d.id = %(id)s AND d.topic = %(topic)s FOR UPDATE
+), wish AS (
+    SELECT greatest(now(), coalesce(%(at)s::timestamptz,
+                                    now() + %(delay_ms)s::bigint * interval '1 millisecond')) AS due,
+           %(at)s::timestamptz IS NOT NULL OR %(delay_ms)s::bigint IS NOT NULL AS given
+), moved AS (
+    UPDATE delivery d SET priority = coalesce(%(priority)s::smallint, d.priority), epoch = d.epoch + 1, state = 0,
+                          until = NULL, due = CASE WHEN w.given THEN w.due ELSE d.due END,
+                          expiry = CASE WHEN w.given THEN w.due + m.ttl_ms * interval '1 millisecond' ELSE d.expiry END
+    FROM found f, wish w, message m
+    WHERE d.id = f.id AND NOT f.leased AND m.id = d.id AND m.day = d.day
+    RETURNING d.topic, d.priority, d.due, d.id, d.epoch, d.attempts
+), logged AS (
+    INSERT INTO event (id, topic, epoch, attempt, kind, consumer, due)
+    SELECT id, topic, epoch, attempts, 7, %(consumer)s, due FROM moved
+)
+SELECT f.leased, m.topic, m.priority, m.due, m.id, m.epoch, m.due <= now() FROM found f LEFT JOIN moved m ON m.id = f.id
