@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
 
 log = logging.getLogger(__name__)
@@ -23,12 +24,15 @@ class Daemon(ABC):
 
     @classmethod
     @abstractmethod
-    def all_of(cls, cluster: Cluster) -> "list[Daemon]":
+    def all_of(cls, cluster: Cluster, hot: Hot) -> "list[Daemon]":
         """Those that one process runs: one, or one a shard, so that a shard that hangs holds up nobody else's."""
 
     @abstractmethod
     async def run_once(self) -> float:
         """One round of work; returns the seconds until the next."""
+
+    async def leave(self) -> None:  # noqa: B027  most have nothing to give back
+        """After the last round."""
 
     async def run(self, stop: asyncio.Event) -> None:
         log.info("%s: started", self.name)
@@ -39,19 +43,22 @@ class Daemon(ABC):
                 log.exception("%s: a round failed; the next one follows in %.0f s", self.name, AFTER_ERROR_S)
                 pause = AFTER_ERROR_S
             await _sleep(pause, stop)
+        await self.leave()
         log.info("%s: stopped", self.name)
 
 
-async def run_all(cluster: Cluster, daemons: Sequence[Daemon]) -> None:
+async def run_all(cluster: Cluster, hot: Hot, daemons: Sequence[Daemon]) -> None:
     """Until SIGINT or SIGTERM; each daemon finishes its round."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await cluster.open()
+    await hot.open(listen=False)
     try:
         tell_ready()
         await asyncio.gather(*(daemon.run(stop) for daemon in daemons))
     finally:
+        await hot.close()
         await cluster.close()
 
 

@@ -3,6 +3,7 @@
 from daemons.base import Daemon
 from mqueue.core.errors import ShardUnavailable
 from mqueue.engine.failures import fail_overdue
+from mqueue.engine.hot import Hot, Shard
 from shards.cluster import Cluster
 from shards.pools import Database
 
@@ -13,18 +14,18 @@ POLL_S = 0.5
 class LeaseDaemon(Daemon):
     kind = "leases"
 
-    def __init__(self, shard: Database) -> None:
+    def __init__(self, shard: Database, hot: Shard) -> None:
         self.name = f"{self.kind} of {shard.name}"
-        self._shard = shard
+        self._shard, self._hot = shard, hot
         self._batch = BATCH
 
     @classmethod
-    def all_of(cls, cluster: Cluster) -> list[Daemon]:
-        return [cls(shard) for shard in cluster.shards]
+    def all_of(cls, cluster: Cluster, hot: Hot) -> list[Daemon]:
+        return [cls(shard, hot[shard]) for shard in cluster.shards]
 
     async def run_once(self) -> float:
         try:
-            done = await fail_overdue(self._shard, self._batch)
+            done = await fail_overdue(self._shard, self._hot, self._batch)
         except ShardUnavailable:
             self._batch = max(1, self._batch // 2)  # perhaps it was too much for one statement's time
             return POLL_S

@@ -61,13 +61,13 @@ def shard_0(configuration: Conf) -> "Iterator[psycopg.Connection[tuple[object, .
 
 
 @pytest.fixture
-def lapse_now(cluster: Cluster) -> Callable[[int], Awaitable[None]]:
+def lapse_now(engine: Engine) -> Callable[[int], Awaitable[None]]:
     """Let a lease's deadline pass now, and have the lease daemon look."""
 
     async def lapse(message_id: int) -> None:
-        shard = cluster.shard_of_id(message_id)
+        shard = engine.cluster.shard_of_id(message_id)
         async with shard.connection() as connection:
             await connection.execute("UPDATE delivery SET until = now() WHERE id = %s AND state > 0", [message_id])
-        await LeaseDaemon(shard).run_once()
+        await LeaseDaemon(shard, engine.hot[shard]).run_once()
 
     return lapse

@@ -21,11 +21,15 @@ class Coalescer(Generic[I, O]):
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: I, weight: int = 1) -> O:
+        return await self.post(item, weight)
+
+    def post(self, item: I, weight: int = 1) -> "asyncio.Future[O]":
+        """For a caller that does not wait for the answer now."""
         future: asyncio.Future[O] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, weight, future))
         self._weight += weight
         self._start()
-        return await future
+        return future
 
     async def close(self) -> None:
         while self._under_way:

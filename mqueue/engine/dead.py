@@ -7,6 +7,7 @@ from typing import Any, LiteralString
 
 from mqueue.core.messages import DeadChoice, DeadLetter, DeadPage
 from mqueue.engine.contents import Page, content, headers
+from mqueue.engine.hot import Hot
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.partitions import with_partitions
@@ -17,8 +18,8 @@ PORTION = 500  # letters of one transaction: a quarter of a MiB each at most
 
 
 class DeadLetters:
-    def __init__(self, cluster: Cluster, topics: Topics) -> None:
-        self._cluster, self._topics = cluster, topics
+    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot) -> None:
+        self._cluster, self._topics, self._hot = cluster, topics, hot
 
     async def page(self, wanted: DeadPage) -> list[DeadLetter]:
         shards = self._cluster.shards
@@ -57,11 +58,15 @@ class DeadLetters:
         while ids := await self._next_ids(shard, number, after) if choice.all else named[:PORTION]:
             parameters = {"topic": number, "ids": ids, "consumer": consumer}
 
-            async def change(parameters: dict[str, Any] = parameters) -> int:
+            async def change(parameters: dict[str, Any] = parameters) -> list[Any]:
                 async with shard.connection() as connection:
-                    return len(await (await connection.execute(query, parameters)).fetchall())
+                    return await (await connection.execute(query, parameters)).fetchall()
 
-            done += await with_partitions(shard, (), change)
+            with self._hot[shard].owing([number]):
+                rows = await with_partitions(shard, (), change)
+            if query == statement("dead_replay"):
+                await self._hot[shard].offer_rows(rows)
+            done += len(rows)
             after, named = ids[-1], named[PORTION:]
         return done
 

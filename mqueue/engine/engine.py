@@ -4,6 +4,7 @@ from mqueue.core.conf import Conf
 from mqueue.engine.dead import DeadLetters
 from mqueue.engine.dequeue import Dequeuing
 from mqueue.engine.enqueue import Enqueuing
+from mqueue.engine.hot import Hot
 from mqueue.engine.look import Looking
 from mqueue.engine.settle import Settling
 from mqueue.engine.topics import Topics
@@ -15,18 +16,21 @@ class Engine:
     def __init__(self, conf: Conf) -> None:
         self.cluster = Cluster(conf)
         topics = Topics(self.cluster, auto_create_namespaces=conf.auto_create_namespaces)
-        enqueuing = Enqueuing(self.cluster, topics, conf.retention.dedupe_window_ms)
-        dequeuing = Dequeuing(self.cluster, topics)
-        settling = Settling(self.cluster, topics)
+        self.hot = hot = Hot(conf, self.cluster)
+        enqueuing = Enqueuing(self.cluster, topics, hot, conf.retention.dedupe_window_ms)
+        dequeuing = Dequeuing(self.cluster, topics, hot)
+        settling = Settling(self.cluster, topics, hot)
         self.enqueue, self.dequeue = enqueuing.enqueue, dequeuing.dequeue
         self.ack, self.nack = settling.ack, settling.nack
         self.extend, self.release = settling.extend, settling.release
-        self.dead = DeadLetters(self.cluster, topics)
-        self.waiting = Waiting(self.cluster, topics)
+        self.dead = DeadLetters(self.cluster, topics, hot)
+        self.waiting = Waiting(self.cluster, topics, hot)
         self.look = Looking(self.cluster, topics)
 
     async def open(self) -> None:
         await self.cluster.open()
+        await self.hot.open(listen=True)
 
     async def close(self) -> None:
+        await self.hot.close()
         await self.cluster.close()

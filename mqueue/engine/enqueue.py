@@ -8,6 +8,7 @@ from typing import Any
 
 from mqueue.core.errors import MqueueError, ShardUnavailable, Undecided
 from mqueue.core.messages import Message
+from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import Inserts, row_of
 from mqueue.engine.keys import Claim, Key, Keys
 from mqueue.engine.topics import Topics
@@ -30,10 +31,10 @@ class Enqueued:
 
 
 class Enqueuing:
-    def __init__(self, cluster: Cluster, topics: Topics, window_ms: int) -> None:
+    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot, window_ms: int) -> None:
         self._cluster, self._topics = cluster, topics
         self._keys = Keys(cluster, window_ms)
-        self._inserts = {shard: Inserts(shard) for shard in cluster.shards}
+        self._inserts = {shard: Inserts(shard, hot[shard]) for shard in cluster.shards}
 
     async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
         numbers = await self._topics.find_or_make((message.namespace, message.topic) for message in messages)

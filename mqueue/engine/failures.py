@@ -10,6 +10,7 @@ import msgspec
 
 from mqueue.core.messages import DEFAULT_MAX_RETRIES, MAX_ERROR, Retry
 from mqueue.core.retry import Failure, decide
+from mqueue.engine.hot import Shard
 from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
@@ -30,11 +31,11 @@ class Wish:
 
 
 async def fail_leases(
-    shard: Database, columns: dict[str, Any], wishes: Mapping[int, Wish]
+    shard: Database, hot: Shard, columns: dict[str, Any], wishes: Mapping[int, Wish]
 ) -> dict[int, datetime.datetime | None]:
     """For each position that named a live lease: when it is due again, or None if it is dead."""
 
-    async def fail() -> dict[int, datetime.datetime | None]:
+    async def fail() -> tuple[dict[int, datetime.datetime | None], list[Any]]:
         async with shard.connection() as connection, connection.transaction():
             rows = await (await connection.execute(statement("leased"), columns)).fetchall()
             seen: dict[int, tuple[Any, ...]] = {row[1]: row for row in reversed(rows)}  # an id named twice fails once
@@ -44,30 +45,33 @@ async def fail_leases(
                 failure = _failure(row, delay_ms=wish.delay_ms, rejected=wish.dead)
                 verdicts.append((row, failure, NACKED, _kept(wish.error), wish.consumer))
             decided = _decided(verdicts)
-            if verdicts:
-                await connection.execute(statement("fail"), decided)
+            waiting = await (await connection.execute(statement("fail"), decided)).fetchall() if verdicts else []
             due = dict(zip(decided["id"], decided["due"], strict=True))
-            return {row[0]: due[row[1]] for row in seen.values()}
+            return {row[0]: due[row[1]] for row in seen.values()}, waiting
 
-    return await with_partitions(shard, (), fail)
+    decided, waiting = await with_partitions(shard, (), fail)
+    await hot.offer_rows(waiting)
+    return decided
 
 
-async def fail_overdue(shard: Database, limit: int) -> int:
+async def fail_overdue(shard: Database, hot: Shard, limit: int) -> int:
     """End up to `limit` leases whose deadline has passed, and bury as many that wait past their ttl; how many."""
 
-    async def fail() -> int:
+    async def fail() -> tuple[int, list[Any]]:
         async with shard.connection() as connection, connection.transaction():
             rows = await (await connection.execute(statement("overdue"), {"limit": limit})).fetchall()
             verdicts = []
             for row in rows:
-                waiting = row[0] is None
-                failure = _failure(row, lapsed_at=row[0], waiting=waiting)
-                verdicts.append((row, failure, None if waiting else LAPSED, None if waiting else LAPSE_ERROR, None))
-            if verdicts:
-                await connection.execute(statement("fail"), _decided(verdicts))
-            return len(rows)
+                held = row[0] is not None
+                failure = _failure(row, lapsed_at=row[0], waiting=not held)
+                verdicts.append((row, failure, LAPSED if held else None, LAPSE_ERROR if held else None, None))
+            decided = _decided(verdicts)
+            waiting = await (await connection.execute(statement("fail"), decided)).fetchall() if verdicts else []
+            return len(rows), waiting
 
-    return await with_partitions(shard, (), fail)
+    done, waiting = await with_partitions(shard, (), fail)
+    await hot.offer_rows(waiting)
+    return done
 
 
 def _failure(row: tuple[Any, ...], **more: Any) -> Failure:

@@ -12,6 +12,9 @@ import psycopg
 from mqueue.core.errors import ShardUnavailable, Undecided
 from mqueue.core.messages import Message
 from mqueue.engine.coalesce import Coalescer
+from mqueue.engine.hot import Shard
+from mqueue.hot import refs
+from mqueue.hot.sets import Offer
 from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
@@ -34,6 +37,7 @@ COLUMNS = (
     "key",
     "producer",
 )
+KEY = COLUMNS.index("key")
 LOAD = 1_000  # messages of one statement; a request with more goes alone
 LOOKS = 5
 Row = tuple[Any, ...]
@@ -65,9 +69,24 @@ def row_of(number: int, topic: int, message: Message, producer: str) -> Row:
     )
 
 
+def offer_of(row: Row, now: datetime.datetime) -> Offer:
+    """Where the row stands in the order: the same due as the statement gave it."""
+    number, topic, priority, at, delay_ms = row[:5]
+    if delay_ms:
+        at = now + datetime.timedelta(milliseconds=delay_ms)
+    if at is None or at <= now:
+        return Offer(topic, 0, refs.write(priority, now, number, 0))
+    due = at.astimezone(datetime.UTC)
+    return Offer(topic, refs.microseconds(due), refs.write(priority, due, number, 0))
+
+
+def _is_new(row: Row, committed: Committed) -> bool:
+    return row[KEY] is None or row[0] in committed.keyed
+
+
 class Inserts:
-    def __init__(self, shard: Database) -> None:
-        self._shard = shard
+    def __init__(self, shard: Database, hot: Shard) -> None:
+        self._shard, self._hot = shard, hot
         self._commits: Coalescer[list[Row], Committed | Exception] = Coalescer(
             self._commit_all, most=LOAD, flights=2, name=f"commits on {shard.name}"
         )
@@ -88,7 +107,10 @@ class Inserts:
             half = len(parts) // 2
             return await self._commit_all(parts[:half]) + await self._commit_all(parts[half:])
         except ShardUnavailable as error:
+            if isinstance(error, Undecided):
+                self._hot.owe({row[1] for part in parts for row in part})
             return [error] * len(parts)
+        await self._hot.offer([offer_of(row, done.at) for part in parts for row in part if _is_new(row, done)])
         return [done] * len(parts)
 
     async def _commit(self, rows: list[Row]) -> Committed:

@@ -10,7 +10,8 @@ from typing import Protocol
 from mqueue.core.messages import Delivered, Dequeue
 
 MOST, MOST_CALLERS = 1_000, 128  # messages and consumers of one claim
-LOOK_EVERY_S = 1.0  # when nobody wakes us: an arrival whose wake-up was lost, a lease that ran out unseen
+LOOK_EVERY_S = 1.0  # for an arrival whose wake-up was lost
+LOOK_ALONE_EVERY_S = 0.1  # while nobody can wake us
 
 
 @dataclass(slots=True, eq=False)
@@ -35,11 +36,17 @@ class Source(Protocol):
         """Nobody is there any more to take them."""
 
 
+class Ear(Protocol):
+    @property
+    def hears_arrivals(self) -> bool:
+        """Whether we are woken when something arrives on another process."""
+
+
 class Line:
     """At rest it costs nothing: five thousand waiting polls are five thousand futures and one timer."""
 
-    def __init__(self, source: Source, forget: Callable[[], None]) -> None:
-        self._source, self._forget = source, forget
+    def __init__(self, source: Source, ear: Ear, forget: Callable[[], None]) -> None:
+        self._source, self._ear, self._forget = source, ear, forget
         self._eager: OrderedDict[Waiter, None] = OrderedDict()  # untried since something may have arrived
         self._resting: OrderedDict[Waiter, None] = OrderedDict()
         self._pump: asyncio.Task[None] | None = None
@@ -151,7 +158,8 @@ class Line:
             next_due = await self._source.next_due_in()
         except Exception:  # noqa: BLE001  the database is away: the next look will tell those who wait
             next_due = None
-        self._ring_in(LOOK_EVERY_S if next_due is None else min(next_due, LOOK_EVERY_S))
+        look = LOOK_EVERY_S if self._ear.hears_arrivals else LOOK_ALONE_EVERY_S
+        self._ring_in(look if next_due is None else max(0.001, min(next_due, look)))
 
     def _ring_in(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ from mqueue.core import receipts
 from mqueue.core.errors import MqueueError, NotLeased, StaleReceipt
 from mqueue.core.messages import DEFAULT_VISIBILITY_MS, Extend, Nack, Settle
 from mqueue.engine.failures import Wish, fail_leases
+from mqueue.engine.hot import Hot
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.partitions import with_partitions
@@ -38,8 +39,8 @@ OnShard = Callable[[Database, list[Row]], Awaitable[Outcomes]]
 
 
 class Settling:
-    def __init__(self, cluster: Cluster, topics: Topics) -> None:
-        self._cluster, self._topics = cluster, topics
+    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot) -> None:
+        self._cluster, self._topics, self._hot = cluster, topics, hot
 
     async def ack(self, consumer: str, settles: Sequence[Settle]) -> list[Outcome]:
         async def on(shard: Database, rows: list[Row]) -> Outcomes:
@@ -51,6 +52,7 @@ class Settling:
     async def release(self, consumer: str, settles: Sequence[Settle]) -> list[Outcome]:
         async def on(shard: Database, rows: list[Row]) -> Outcomes:
             found = await _execute(shard, statement("release"), _columns(rows) | {"consumer": [consumer] * len(rows)})
+            await self._hot[shard].offer_rows(row[1:] for row in found)
             return {row[0]: Settled("released") for row in found}
 
         return await self._settle(settles, on, RELEASED)
@@ -67,7 +69,7 @@ class Settling:
         wishes = {n: Wish(nack.error, nack.delay_ms, nack.dead, consumer) for n, nack in enumerate(settles)}
 
         async def on(shard: Database, rows: list[Row]) -> Outcomes:
-            decided = await fail_leases(shard, _columns(rows), wishes)
+            decided = await fail_leases(shard, self._hot[shard], _columns(rows), wishes)
             return {position: _nacked(due) for position, due in decided.items()}
 
         return await self._settle(settles, on, NACKED)
@@ -84,7 +86,8 @@ class Settling:
 
         async def settle_on(shard: Database, rows: list[Row]) -> None:
             try:
-                settled: Mapping[int, Outcome] = await on(shard, rows)
+                with self._hot[shard].owing({row[2] for row in rows}):
+                    settled: Mapping[int, Outcome] = await on(shard, rows)
             except MqueueError as error:
                 settled = {row[0]: error for row in rows}
             for position, outcome in settled.items():

@@ -4,6 +4,7 @@ from typing import Any, LiteralString
 
 from mqueue.core.errors import Leased, NotFound
 from mqueue.core.messages import Move, Place
+from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import LONG_AGO
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
@@ -13,8 +14,8 @@ from shards.sql import statement
 
 
 class Waiting:
-    def __init__(self, cluster: Cluster, topics: Topics) -> None:
-        self._cluster, self._topics = cluster, topics
+    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot) -> None:
+        self._cluster, self._topics, self._hot = cluster, topics, hot
 
     async def cancel(self, who: str, message_id: int, place: Place) -> None:
         shard, number = await self._home(place)
@@ -33,10 +34,12 @@ class Waiting:
             "at": move.deliver_after and max(move.deliver_after, LONG_AGO),
             "delay_ms": move.delay_ms,
         }
-        leased, *_, is_due = await _one(shard, statement("move"), parameters)
+        with self._hot[shard].owing([number]):
+            leased, ref, due = await _one(shard, statement("move"), parameters)
         if leased:
             raise Leased
-        return "ready" if is_due else "scheduled"
+        await self._hot[shard].offer_rows([(number, ref, due)])
+        return "scheduled" if due else "ready"
 
     async def _home(self, place: Place) -> tuple[Database, int]:
         number = await self._topics.find((place.namespace, place.topic))

@@ -8,11 +8,13 @@ from redis.asyncio.sentinel import Sentinel
 from mqueue.core.conf import Redis
 
 SENTINEL_PORT = 26379
+CONNECT_S = 1.0
 
 
-def connect(conf: Redis, *, timeout_s: float) -> Client:
-    """Connects at first use, and again after a loss."""
-    options: dict[str, Any] = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
+def connect(conf: Redis, *, timeout_s: float | None, text: bool = False) -> Client:
+    """Connects at first use, and again after a loss. Without a timeout it may wait for ever: for subscriptions."""
+    options: dict[str, Any] = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s or CONNECT_S}
+    options["decode_responses"] = text
     if conf.password:
         options["password"] = conf.password
     if not conf.sentinels:

@@ -1,5 +1,5 @@
--- Lease due messages of a topic, in order: the first %(low)s[i]+1 to %(high)s[i] of them as consumer i wants them. Answers id, day,
--- attempts, epoch, until, priority, due.
+-- Lease up to %(limit)s due messages of a topic, in order, for several consumers: one of the array `visibility_ms` and
+-- `consumer` for each message. Answers as `claim_refs` does.
 -- A plain index scan would wade through a million future messages of an urgent priority before the first due one of
 -- the next, so this walks the distinct priorities and stops at the first future row of each.
 WITH RECURSIVE level(priority) AS (
@@ -18,20 +18,22 @@ WITH RECURSIVE level(priority) AS (
         FOR UPDATE SKIP LOCKED
     ) due
     LIMIT %(limit)s
-), wanted AS (
-    SELECT * FROM unnest(%(low)s::integer[], %(high)s::integer[], %(visibility_ms)s::integer[], %(consumer)s::text[])
-        AS wanted (low, high, visibility_ms, consumer)
 ), given AS (
-    SELECT h.id, w.visibility_ms, w.consumer
-    FROM (SELECT id, row_number() OVER () AS n FROM head) h JOIN wanted w ON h.n > w.low AND h.n <= w.high
+    SELECT h.id, g.* FROM (SELECT id, row_number() OVER () AS n FROM head) h
+    JOIN unnest(%(visibility_ms)s::integer[], %(consumer)s::text[]) WITH ORDINALITY AS g (visibility_ms, consumer, n)
+        ON g.n = h.n
 ), claimed AS (
     UPDATE delivery d
     SET state = 2, epoch = d.epoch + 1, attempts = d.attempts + 1,
         until = now() + g.visibility_ms * interval '1 millisecond'
     FROM given g WHERE d.id = g.id
-    RETURNING d.*, g.consumer
+    RETURNING d.*, g.consumer, g.n
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts, CASE WHEN attempts = 1 THEN 2 ELSE 3 END, consumer FROM claimed
 )
-SELECT id, day, attempts, epoch, until, priority, due FROM claimed
+SELECT c.n, c.id, c.attempts, c.epoch, c.until, c.priority, c.due, m.is_json, m.payload_bytes,
+       CASE WHEN sum(m.payload_bytes) OVER (ORDER BY c.n) <= greatest(m.payload_bytes, %(most)s) THEN m.payload END,
+       m.headers::text, m.traceparent, m.max_retries, m.enqueued_at, m.deliver_after
+FROM claimed c JOIN message m ON m.id = c.id AND m.day = c.day
+ORDER BY c.n

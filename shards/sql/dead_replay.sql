@@ -1,5 +1,5 @@
 -- Let dead letters by id live again, due now, as attempt 1, above the epochs of before; ids that are not dead are
--- skipped. A message whose day has been dropped from the log comes back into it today. Answers refs.
+-- skipped. A message whose day has been dropped from the log comes back into it today. Answers topics and refs.
 WITH taken AS (
     DELETE FROM dead_letter WHERE topic = %(topic)s AND id = ANY(%(ids)s::bigint[]) RETURNING *
 ), logged_before AS (
@@ -20,4 +20,4 @@ WITH taken AS (
 INSERT INTO delivery (id, topic, day, epoch, priority, due, expiry)
 SELECT t.id, t.topic, coalesce(r.day, t.day), t.epoch, t.priority, now(), now() + t.ttl_ms * interval '1 millisecond'
 FROM taken t LEFT JOIN revived r ON r.id = t.id
-RETURNING topic, priority, due, id, epoch
+RETURNING topic, ref(priority, due, id, epoch, day)

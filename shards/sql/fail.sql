@@ -1,6 +1,6 @@
 -- What was decided about failed deliveries whose rows this transaction has locked: arrays of id, kind of event (4 nacked,
 -- 5 lapsed, null: it only waited), due (null: dead), reason, error and consumer. Answers the refs of those that wait
--- again: topic, priority, due, id, epoch.
+-- again: topic, ref, due (null: it is due).
 WITH given AS (
     SELECT * FROM unnest(%(id)s::bigint[], %(kind)s::smallint[], %(due)s::timestamptz[], %(reason)s::text[],
                          %(error)s::text[], %(consumer)s::text[]) AS given (id, kind, due, reason, error, consumer)
@@ -28,4 +28,4 @@ WITH given AS (
     UNION ALL
     SELECT b.id, b.topic, b.epoch, b.attempts, 9, NULL, g.reason, NULL FROM buried b JOIN given g ON g.id = b.id
 )
-SELECT topic, priority, due, id, epoch FROM waiting
+SELECT topic, ref(priority, due, id, epoch, day), CASE WHEN due > now() THEN due END FROM waiting

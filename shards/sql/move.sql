@@ -1,5 +1,5 @@
 -- Give a message that waits a new place. The epoch rises, so that whoever saw it at its old place cannot claim it there.
--- Its ttl counts from a new due time. Answers leased, and the new ref: topic, priority, due, id, epoch, and whether due.
+-- Its ttl counts from a new due time. Answers leased, the new ref, and due (null: it is due).
 WITH found AS (
     SELECT d.id, d.state = 2 AND d.until > now() AS leased, d.expiry - d.due AS ttl FROM delivery d
     WHERE d.id = %(id)s AND d.topic = %(topic)s FOR UPDATE
@@ -13,9 +13,10 @@ WITH found AS (
                           expiry = CASE WHEN w.given THEN w.due + m.ttl_ms * interval '1 millisecond' ELSE d.expiry END
     FROM found f, wish w, message m
     WHERE d.id = f.id AND NOT f.leased AND m.id = d.id AND m.day = d.day
-    RETURNING d.topic, d.priority, d.due, d.id, d.epoch, d.attempts
+    RETURNING d.*
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer, due)
     SELECT id, topic, epoch, attempts, 7, %(consumer)s, due FROM moved
 )
-SELECT f.leased, m.topic, m.priority, m.due, m.id, m.epoch, m.due <= now() FROM found f LEFT JOIN moved m ON m.id = f.id
+SELECT f.leased, ref(m.priority, m.due, m.id, m.epoch, m.day), CASE WHEN m.due > now() THEN m.due END
+FROM found f LEFT JOIN moved m ON m.id = f.id

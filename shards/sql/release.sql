@@ -1,5 +1,5 @@
 -- Give leases back to their old place without spending an attempt: arrays as for `ack`. Answers the position of each
--- that was, and its ref: topic, priority, due, id, epoch.
+-- that was, its topic and ref.
 WITH given AS (
     SELECT * FROM unnest(%(position)s::integer[], %(id)s::bigint[], %(topic)s::integer[], %(epoch)s::integer[],
                          %(consumer)s::text[]) AS given (position, id, topic, epoch, consumer)
@@ -11,9 +11,9 @@ WITH given AS (
     FROM locked l, given g
     WHERE d.id = l.id AND d.id = g.id AND d.topic = g.topic AND d.state = 2 AND d.until > now()
       AND d.epoch = coalesce(g.epoch, d.epoch)
-    RETURNING g.position, g.consumer, d.id, d.topic, d.epoch, d.attempts, d.priority, d.due
+    RETURNING g.position, g.consumer, d.id, d.topic, d.epoch, d.attempts, d.priority, d.due, d.day
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts + 1, 6, consumer FROM back
 )
-SELECT position, topic, priority, due, id, epoch FROM back
+SELECT position, topic, ref(priority, due, id, epoch, day) FROM back

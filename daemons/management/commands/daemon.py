@@ -6,10 +6,12 @@ from django.core.management.base import BaseCommand
 
 from daemons.base import Daemon, run_all
 from daemons.leases import LeaseDaemon
+from daemons.prefetcher import Prefetcher
 from mqueue.core.conf import conf
+from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
 
-DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (LeaseDaemon,)}
+DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (LeaseDaemon, Prefetcher)}
 
 
 class Command(BaseCommand):
@@ -24,5 +26,6 @@ class Command(BaseCommand):
 
     async def _run(self, name: str) -> None:
         cluster = Cluster(conf())
+        hot = Hot(conf(), cluster)
         chosen = DAEMONS.values() if name == "all" else [DAEMONS[name]]
-        await run_all(cluster, [daemon for kind in chosen for daemon in kind.all_of(cluster)])
+        await run_all(cluster, hot, [daemon for kind in chosen for daemon in kind.all_of(cluster, hot)])

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(
             migration_sql("0003_verbs.sql"),
-            "ALTER TABLE event DROP COLUMN due; DROP TABLE keyed; "
+            "ALTER TABLE event DROP COLUMN due; DROP TABLE keyed; DROP FUNCTION ref; "
             "TRUNCATE idempotency; ALTER TABLE idempotency ADD COLUMN day date NOT NULL",
         )
     ]

@@ -10,3 +10,12 @@ CREATE TABLE IF NOT EXISTS keyed (
 );
 CREATE INDEX IF NOT EXISTS keyed_at ON keyed USING brin (at);
 ALTER TABLE idempotency DROP COLUMN IF EXISTS day;
+
+-- A place in the order as text that sorts like it, and all that a claim needs to know: priority, due, id; epoch, day.
+-- The head of a topic's order lives in Redis as such texts. (`mqueue/hot/refs.py` reads and writes the same.)
+CREATE OR REPLACE FUNCTION ref(priority smallint, due timestamptz, id bigint, epoch integer, day date) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT lpad(to_hex(priority::integer), 2, '0')
+        || lpad(to_hex((extract(epoch FROM due) * 1000000)::bigint), 14, '0')
+        || lpad(to_hex(id), 14, '0') || lpad(to_hex(epoch), 8, '0') || lpad(to_hex(day - date '2000-01-01'), 5, '0')
+$$;

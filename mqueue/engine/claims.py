@@ -1,0 +1,111 @@
+"""Turn refs, or the head of a topic as PostgreSQL has it, into leases."""
+
+import datetime
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mqueue.core.errors import ShardUnavailable
+from mqueue.core.messages import MAX_REQUEST
+from mqueue.engine.coalesce import Coalescer
+from mqueue.engine.hot import Shard
+from mqueue.hot.refs import Ref
+from shards.partitions import with_partitions
+from shards.pools import Database
+from shards.sql import statement
+
+log = logging.getLogger(__name__)
+MOST = 1_000  # refs of one statement
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a consumer asks of a claim."""
+
+    visibility_ms: int
+    consumer: str
+
+
+class Claimed(NamedTuple):
+    """A row of `claim_refs` and `claim`."""
+
+    position: int
+    id: int
+    attempts: int
+    epoch: int
+    until: datetime.datetime
+    priority: int
+    due: datetime.datetime
+    is_json: bool
+    payload_bytes: int
+    payload: bytes | None  # None: it did not fit into the answer any more
+    headers: str | None
+    traceparent: str | None
+    max_retries: int | None
+    enqueued_at: datetime.datetime
+    deliver_after: datetime.datetime | None
+
+
+class Claims:
+    """On one shard. Claims of several topics share a statement."""
+
+    def __init__(self, shard: Database, hot: Shard) -> None:
+        self._shard, self._hot = shard, hot
+        self._by_ref: Coalescer[list[tuple[Ref, Lease]], list[Claimed | None]] = Coalescer(
+            self._claim_refs, most=MOST, flights=2, name="claim"
+        )
+
+    async def refs(self, wanted: list[tuple[Ref, Lease]]) -> list[Claimed | None]:
+        """For each ref its lease, or None where its row is not what the ref says."""
+        return await self._by_ref.submit(wanted, len(wanted))
+
+    async def head(self, topic: int, leases: Sequence[Lease]) -> list[Claimed]:
+        """The first due messages of a topic, as many as there are leases wanted."""
+        parameters = {
+            "topic": topic,
+            "limit": len(leases),
+            "visibility_ms": [lease.visibility_ms for lease in leases],
+            "consumer": [lease.consumer for lease in leases],
+            "most": MAX_REQUEST,
+        }
+        return [Claimed(*row) for row in await self._execute("claim", parameters)]
+
+    async def release(self, topic: int, leases: Sequence[tuple[int, int]]) -> None:
+        """Ids and epochs, without spending an attempt. Where that fails, the leases run out by themselves."""
+        columns = {
+            "position": list(range(len(leases))),
+            "id": [number for number, _ in leases],
+            "topic": [topic] * len(leases),
+            "epoch": [epoch for _, epoch in leases],
+            "consumer": [None] * len(leases),
+        }
+        try:
+            rows = await self._execute("release", columns)
+        except ShardUnavailable:
+            log.warning("%d messages that nobody took come again when their leases end", len(leases))
+        else:
+            await self._hot.offer_rows(row[1:] for row in rows)
+
+    async def _claim_refs(self, parts: Sequence[list[tuple[Ref, Lease]]]) -> list[list[Claimed | None]]:
+        pairs = [pair for part in parts for pair in part]
+        columns = {
+            "id": [ref.id for ref, _ in pairs],
+            "epoch": [ref.epoch for ref, _ in pairs],
+            "visibility_ms": [lease.visibility_ms for _, lease in pairs],
+            "consumer": [lease.consumer for _, lease in pairs],
+            "most": MAX_REQUEST,
+        }
+        found = {row[0]: Claimed(*row) for row in await self._execute("claim_refs", columns)}
+        answers, position = [], 0
+        for part in parts:
+            answers.append([found.get(position + n + 1) for n in range(len(part))])
+            position += len(part)
+        return answers
+
+    async def _execute(self, name: str, parameters: dict[str, Any]) -> list[Any]:
+        async def execute() -> list[Any]:
+            async with self._shard.connection() as connection:
+                return await (await connection.execute(statement(name), parameters)).fetchall()
+
+        return await with_partitions(self._shard, (), execute)

@@ -1,0 +1,121 @@
+"""The sets of all shards, as the verbs use them: callers share calls, and every row that waits is offered."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from mqueue.core.conf import Conf
+from mqueue.core.errors import Undecided
+from mqueue.engine.coalesce import Coalescer
+from mqueue.hot import keys
+from mqueue.hot.building import Building
+from mqueue.hot.connection import connect
+from mqueue.hot.refs import microseconds
+from mqueue.hot.sets import Head, Offer, Sets
+from mqueue.hot.wakes import Wakes
+from shards.clock import Clock
+from shards.cluster import Cluster
+from shards.pools import Database
+
+PATIENCE_S = 0.25  # a Redis that takes longer is left alone; everything works without
+TOPICS, OFFERS = 200, 2_000  # of one call
+
+
+class Shard:
+    """One shard's sets and its clock."""
+
+    def __init__(self, database: Database, sets: Sets) -> None:
+        self.clock, self._sets = Clock(database), sets
+        self._pops: Coalescer[tuple[int, int], Head] = Coalescer(self._pop, most=TOPICS, name="pop")
+        self._dones: Coalescer[list[tuple[int, str]], None] = Coalescer(self._done, most=OFFERS, name="done")
+        self._offers: Coalescer[list[Offer], None] = Coalescer(self._offer, most=OFFERS, flights=2, name="offer")
+
+    @property
+    def is_away(self) -> bool:
+        return self._sets.is_away
+
+    async def pop(self, topic: int, limit: int) -> Head:
+        return await self._pops.submit((topic, limit))
+
+    def done(self, taken: list[tuple[int, str]]) -> None:
+        self._dones.post(taken, len(taken))
+
+    async def offer(self, offers: list[Offer]) -> None:
+        if offers:
+            await self._offers.submit(offers, len(offers))
+
+    async def offer_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Rows of topic, ref and due, which is null or missing for what is due."""
+        await self.offer([Offer(row[0], microseconds(row[2]) if row[2:] and row[2] else 0, row[1]) for row in rows])
+
+    def owe(self, topics: Iterable[int]) -> None:
+        self._sets.owe(topics)
+
+    @contextlib.contextmanager
+    def owing(self, topics: Iterable[int]) -> Iterator[None]:
+        """Around what makes rows wait: if nobody knows whether it did, nobody offers them."""
+        try:
+            yield
+        except Undecided:
+            self.owe(topics)
+            raise
+
+    async def _pop(self, wanted: Sequence[tuple[int, int]]) -> Sequence[Head]:
+        return await self._sets.pop(wanted, self.clock.now_us())
+
+    async def _done(self, parts: Sequence[list[tuple[int, str]]]) -> Sequence[None]:
+        await self._sets.done(pair for part in parts for pair in part)
+        return [None] * len(parts)
+
+    async def _offer(self, parts: Sequence[list[Offer]]) -> Sequence[None]:
+        await self._sets.offer([one for part in parts for one in part], self.clock.now_us())
+        return [None] * len(parts)
+
+
+class Hot:
+    def __init__(self, conf: Conf, cluster: Cluster) -> None:
+        self._client = connect(conf.redis, timeout_s=PATIENCE_S, text=True)
+        self._ear = connect(conf.redis, timeout_s=None, text=True)
+        self._shards = {
+            database: Shard(database, Sets(self._client, number)) for number, database in enumerate(cluster.shards)
+        }
+        self._wake: Callable[[int, float], None] | None = None
+        self._wakes = Wakes(self._ear, [keys.wake(number) for number in range(len(cluster.shards))], self._woken)
+
+    def __getitem__(self, database: Database) -> Shard:
+        return self._shards[database]
+
+    @property
+    def hears_arrivals(self) -> bool:
+        return self._wakes.is_listening
+
+    @property
+    def is_away(self) -> bool:
+        return any(shard.is_away for shard in self._shards.values())
+
+    def building(self, number: int) -> Building:
+        return Building(self._client, number)
+
+    def on_wake(self, wake: Callable[[int, float], None]) -> None:
+        """Called with a topic, and in how many seconds something of it will be due."""
+        self._wake = wake
+
+    async def open(self, *, listen: bool) -> None:
+        for shard in self._shards.values():
+            shard.clock.open()
+        if listen:
+            self._wakes.open()
+
+    async def close(self) -> None:
+        await self._wakes.close()
+        for shard in self._shards.values():
+            await shard.clock.close()
+        await self._client.aclose()
+        await self._ear.aclose()
+
+    def _woken(self, topic: int, due_us: int) -> None:
+        # Clocks of shards differ by less than a timer can tell; a claim that comes too soon is tried again.
+        if not self._wake:
+            return
+        clock = next(iter(self._shards.values())).clock
+        self._wake(topic, max(0.0, clock.until_s(due_us)) if due_us else 0.0)

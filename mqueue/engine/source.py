@@ -1,0 +1,124 @@
+"""What one topic gives to its consumers: refs from its hot head first, and the rest straight from PostgreSQL."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from mqueue.core import receipts
+from mqueue.core.messages import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_VISIBILITY_MS,
+    MAX_REQUEST,
+    Delivered,
+)
+from mqueue.engine.claims import Claimed, Claims, Lease
+from mqueue.engine.contents import content, headers
+from mqueue.engine.hot import Shard
+from mqueue.engine.line import Waiter
+from mqueue.hot.refs import due_of, read
+from mqueue.hot.sets import Head, Offer
+from shards.pools import Database
+from shards.sql import statement
+from tenants.registry import Name
+
+ROUNDS = 10
+EARLY_US = 100_000  # a ref that claims nothing and came due so lately may have been early by PostgreSQL's clock
+
+
+class Want:
+    """What one consumer has been given so far, and what more it takes."""
+
+    def __init__(self, waiter: Waiter) -> None:
+        wanted = waiter.wanted
+        self.lease = Lease(wanted.visibility_ms or DEFAULT_VISIBILITY_MS, waiter.consumer)
+        self.left, self.rows = wanted.limit, list[Claimed]()
+        self._bytes = 0
+
+    def takes(self, row: Claimed) -> bool:
+        """An answer stops at 16 MiB of payload."""
+        if self.rows and self._bytes + row.payload_bytes > MAX_REQUEST:
+            self.left = 0
+        if row.payload is None or not self.left:
+            return False
+        self.rows.append(row)
+        self.left -= 1
+        self._bytes += row.payload_bytes
+        return True
+
+
+class Source:
+    def __init__(self, name: Name, topic: int, shard: Database, claims: Claims, hot: Shard) -> None:
+        self._name, self._topic, self._shard, self._claims, self._hot = name, topic, shard, claims, hot
+        self._head = Head(is_hot=False)
+
+    async def claim(self, waiters: list[Waiter]) -> list[list[Delivered]]:
+        wants = [Want(waiter) for waiter in waiters]
+        for _ in range(ROUNDS):
+            self._head = await self._hot.pop(self._topic, sum(want.left for want in wants))
+            if not self._head.refs:
+                break
+            await self._claim_refs(wants, self._head.refs)
+            if not any(want.left for want in wants):
+                break
+        for _ in range(ROUNDS):
+            if self._head.complete or not await self._claim_cold(wants):
+                break
+        return [
+            [_delivered(self._name, row) for row in sorted(want.rows, key=lambda row: (row.priority, row.due, row.id))]
+            for want in wants
+        ]
+
+    async def next_due_in(self) -> float | None:
+        if self._head.is_hot:
+            return self._hot.clock.until_s(self._head.next_due_us) if self._head.next_due_us else None
+        async with self._shard.connection() as connection:
+            row = await (await connection.execute(statement("next_due"), {"topic": self._topic})).fetchone()
+        return (row[0] - row[1]).total_seconds() if row and row[0] else None
+
+    async def give_back(self, found: list[Delivered]) -> None:
+        await self._claims.release(self._topic, [receipts.unseal(one.receipt) or (0, 0) for one in found])
+
+    async def _claim_refs(self, wants: list[Want], texts: Sequence[str]) -> None:
+        open_wants = [want for want in wants for _ in range(want.left)]
+        pairs = [(read(text), want) for text, want in zip(texts, open_wants, strict=False)]
+        rows = await self._claims.refs([(ref, want.lease) for ref, want in pairs])
+        missed = [ref.text for (ref, _), row in zip(pairs, rows, strict=True) if row is None]
+        self._hot.done([(self._topic, text) for text in texts])
+        if missed:
+            lately = self._hot.clock.now_us() - EARLY_US
+            early = [Offer(self._topic, due, text) for text in missed if (due := due_of(text)) > lately]
+            await self._hot.offer(early)
+        await self._hand_out([(row, want) for row, (_, want) in zip(rows, pairs, strict=True) if row])
+
+    async def _claim_cold(self, wants: list[Want]) -> bool:
+        """Whether another round may find more."""
+        open_wants = [want for want in wants for _ in range(want.left)]
+        if not open_wants:
+            return False
+        rows = await self._claims.head(self._topic, [want.lease for want in open_wants])
+        all_taken = await self._hand_out(list(zip(rows, open_wants, strict=False)))
+        return not all_taken
+
+    async def _hand_out(self, pairs: list[tuple[Claimed, Want]]) -> bool:
+        too_much = [(row.id, row.epoch) for row, want in pairs if not want.takes(row)]
+        if too_much:
+            await self._claims.release(self._topic, too_much)
+        return not too_much
+
+
+def _delivered(name: Name, row: Claimed) -> Delivered:
+    return Delivered(
+        id=row.id,
+        namespace=name[0],
+        topic=name[1],
+        priority=row.priority,
+        headers=headers(row.headers),
+        traceparent=row.traceparent or UNSET,
+        attempt=row.attempts,
+        max_retries=DEFAULT_MAX_RETRIES if row.max_retries is None else row.max_retries,
+        enqueued_at=row.enqueued_at,
+        deliver_after=row.deliver_after,
+        lease_expires_at=row.until,
+        receipt=receipts.seal(row.id, row.epoch),
+        **content(row.is_json, row.payload or b""),
+    )

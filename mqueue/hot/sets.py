@@ -1,0 +1,118 @@
+"""One shard's sets as the data plane uses them: pop, done, offer. Redis may be away: then nothing is hot."""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.asyncio import Redis
+
+from mqueue.hot import keys
+
+log = logging.getLogger(__name__)
+FOLDER = Path(__file__).parent / "scripts"
+PATIENCE_US = 1_000_000  # how long a claimer may keep a ref before it counts as dead
+DEMAND_US = 60_000_000  # how long after the last poll a topic is kept hot, and its consumers are worth a wake-up
+AWAY_S = 0.5  # after a failure Redis is left alone for so long
+ERRORS = (redis.RedisError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a pop found at the head of a topic."""
+
+    is_hot: bool
+    complete: bool = False  # nothing that is due lies behind these refs
+    next_due_us: int = 0
+    refs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A row that waits now, or waits at another place. due_us: 0 where it is due already."""
+
+    topic: int
+    due_us: int
+    ref: str
+
+
+COLD = Head(is_hot=False)
+
+
+class Sets:
+    def __init__(self, client: "Redis", shard: int) -> None:
+        self._shard, self._prefix = shard, keys.prefix(shard)
+        self._keys = [keys.generation(shard)]
+        self._pop, self._done, self._offer, self._cool = (
+            client.register_script(script(name)) for name in ("pop", "done", "offer", "cool")
+        )
+        self._away_until = 0.0
+        self._owed: set[int] = set()  # topics whose offers were lost: they may not stay hot
+
+    @property
+    def is_away(self) -> bool:
+        return time.monotonic() < self._away_until
+
+    async def pop(self, wanted: Sequence[tuple[int, int]], now_us: int) -> list[Head]:
+        """The heads of topics, up to so many refs each. All cold where Redis does not answer."""
+        arguments: list[Any] = [self._prefix, now_us, PATIENCE_US]
+        for topic, limit in wanted:
+            arguments += (topic, limit)
+        try:
+            if self.is_away or not await self._pay():
+                return [COLD] * len(wanted)
+            answers = await self._pop(keys=self._keys, args=arguments)
+        except ERRORS as error:
+            self._failed(error)
+            return [COLD] * len(wanted)
+        return [Head(True, answer[2] == 1, int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
+
+    async def done(self, taken: Iterable[tuple[int, str]]) -> None:
+        """Refs that are claimed, or that claim nothing any more. Where this fails they return, and claim nothing."""
+        arguments: list[Any] = [self._prefix]
+        for pair in taken:
+            arguments += pair
+        if self.is_away:
+            return
+        try:
+            await self._done(keys=self._keys, args=arguments)
+        except ERRORS as error:
+            self._failed(error)
+
+    async def offer(self, offers: Sequence[Offer], now_us: int) -> None:
+        """After this, no hot topic misses one of them: it is in its set, or the topic will be made cold."""
+        arguments: list[Any] = [self._prefix, now_us - DEMAND_US]
+        for one in offers:
+            arguments += (one.topic, one.due_us, one.ref)
+        try:
+            if not self.is_away and await self._pay():
+                await self._offer(keys=self._keys, args=arguments)
+                return
+        except ERRORS as error:
+            self._failed(error)
+        self.owe(one.topic for one in offers)
+
+    def owe(self, topics: Iterable[int]) -> None:
+        """A row of these waits that was not offered."""
+        self._owed.update(topics)
+
+    async def _pay(self) -> bool:
+        while self._owed:
+            topics = list(self._owed)[:1000]
+            await self._cool(keys=self._keys, args=[self._prefix, *topics])
+            self._owed.difference_update(topics)
+        return True
+
+    def _failed(self, error: Exception) -> None:
+        if not self.is_away:
+            log.warning("the sets of shard %d are out of reach: %s", self._shard, type(error).__name__)
+        self._away_until = time.monotonic() + AWAY_S
+
+
+@cache
+def script(name: str) -> str:
+    return (FOLDER / f"{name}.lua").read_text()

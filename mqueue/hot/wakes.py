@@ -1,0 +1,49 @@
+"""Listen for topics in which something has arrived, on whichever process it was added."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from redis.asyncio import Redis
+
+from mqueue.hot.sets import AWAY_S, ERRORS
+
+log = logging.getLogger(__name__)
+Wake = Callable[[int, int], None]  # topic, due in microseconds (0: now)
+
+
+class Wakes:
+    """One subscription a process. While it is down, `is_listening` says so, and lines look for themselves."""
+
+    def __init__(self, client: Redis, channels: Sequence[str], wake: Wake) -> None:
+        self._client, self._channels, self._wake = client, channels, wake
+        self._listening: asyncio.Task[None] | None = None
+        self.is_listening = False
+
+    def open(self) -> None:
+        self._listening = asyncio.create_task(self._listen(), name="listen for arrivals")
+
+    async def close(self) -> None:
+        if self._listening:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._client.pubsub(ignore_subscribe_messages=True) as subscription:
+                    await subscription.subscribe(*self._channels)
+                    self.is_listening = True
+                    async for message in subscription.listen():
+                        self._heard(message["data"])
+            except ERRORS as error:
+                log.warning("no word of arrivals: %s", type(error).__name__)
+            except Exception:
+                log.exception("listening for arrivals failed")
+            self.is_listening = False
+            await asyncio.sleep(AWAY_S)
+
+    def _heard(self, text: str) -> None:
+        for part in text.split():
+            topic, _, due = part.partition(":")
+            self._wake(int(topic), int(due))

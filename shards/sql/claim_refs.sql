@@ -1,0 +1,23 @@
+-- Lease the messages of these refs: arrays of id, epoch, visibility and consumer. Only rows that still wait with that
+-- epoch, are due by our clock and not past their ttl become leases. Answers the position of each that did, and what its
+-- consumer gets to see; payloads stop where they add up to %(most)s bytes: the rest are null, but for the first.
+WITH given AS (
+    SELECT * FROM unnest(%(id)s::bigint[], %(epoch)s::integer[], %(visibility_ms)s::integer[], %(consumer)s::text[])
+        WITH ORDINALITY AS given (id, epoch, visibility_ms, consumer, n)
+), claimed AS (
+    UPDATE delivery d
+    SET state = 2, epoch = d.epoch + 1, attempts = d.attempts + 1,
+        until = now() + g.visibility_ms * interval '1 millisecond'
+    FROM given g
+    WHERE d.id = g.id AND d.epoch = g.epoch AND d.state = 0 AND d.due <= now()
+      AND (d.expiry IS NULL OR d.expiry > now())
+    RETURNING d.*, g.consumer, g.n
+), logged AS (
+    INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
+    SELECT id, topic, epoch, attempts, CASE WHEN attempts = 1 THEN 2 ELSE 3 END, consumer FROM claimed
+)
+SELECT c.n, c.id, c.attempts, c.epoch, c.until, c.priority, c.due, m.is_json, m.payload_bytes,
+       CASE WHEN sum(m.payload_bytes) OVER (ORDER BY c.n) <= greatest(m.payload_bytes, %(most)s) THEN m.payload END,
+       m.headers::text, m.traceparent, m.max_retries, m.enqueued_at, m.deliver_after
+FROM claimed c JOIN message m ON m.id = c.id AND m.day = c.day
+ORDER BY c.n
