@@ -6,6 +6,7 @@ from typing import Any
 
 from mqueue.api.handlers import Answer, Request, route
 from mqueue.api.health import Health
+from mqueue.api.presence import Watched
 from mqueue.api.problems import problem
 from mqueue.core.conf import Conf
 from mqueue.core.errors import MethodNotAllowed, MqueueError, TooLarge, Unauthenticated, UnsupportedMedia
@@ -65,7 +66,7 @@ class FastLane:
         if method in ("POST", "PATCH"):
             _require_json(headers.get(b"content-type", b""))
         body = await _body(receive, headers)
-        request = Request(method, path, scope["query_string"], body, message_id)
+        request = Request(method, path, scope["query_string"], body, message_id, Watched(receive))
         return await handlers[method](self._engine, principal, request)
 
     def _principal(self, headers: dict[bytes, bytes]) -> Principal:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from mqueue.api import problems, requests
+from mqueue.api.presence import Present
 from mqueue.core.errors import MqueueError, ShardUnavailable
 from mqueue.core.messages import DeadPage, Dequeue, Extend, Nack, Place, Settle, StatsPage
 from mqueue.core.tokens import Principal
@@ -17,6 +18,7 @@ from mqueue.engine.settle import Outcome
 JSON = {"content-type": "application/json"}
 FRESH = JSON | {"cache-control": "no-store"}
 Answer = tuple[int, dict[str, str], bytes]
+PRESENT = Present()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Request:
     query: bytes
     body: bytes
     id: str = ""  # what stands in the place of {id} in the path
+    client: Present = PRESENT
 
 
 Handler = Callable[[Engine, Principal, Request], Awaitable[Answer]]
@@ -50,7 +53,12 @@ async def dequeue(engine: Engine, principal: Principal, request: Request) -> Ans
     else:
         wanted = requests.parse_query(request.query, Dequeue)
     principal.require(wanted.namespace, "dequeue")
-    return 200, FRESH, msgspec.json.encode(await engine.dequeue(principal.subject, wanted))
+    found = await request.client.unless_left(engine.dequeue(principal.subject, wanted)) or []
+    if found and request.client.has_left:
+        await engine.release(
+            principal.subject, [Settle(one.id, one.namespace, one.topic, one.receipt) for one in found]
+        )
+    return 200, FRESH, msgspec.json.encode(found)
 
 
 async def ack(engine: Engine, principal: Principal, request: Request) -> Answer:

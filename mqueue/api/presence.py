@@ -1,0 +1,42 @@
+"""Whether the client is still there: what was leased for one who has left is given back at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Present:
+    """A client of whom nothing is known, as under a server that does not say."""
+
+    has_left = False
+
+    async def unless_left(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What the work answers, or None if the client leaves before; the work is cancelled then."""
+        return await work
+
+
+class Watched(Present):
+    """Over ASGI: after the body, the next thing to receive is that the client has left."""
+
+    def __init__(self, receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        self._receive = receive
+        self.has_left = False
+
+    async def unless_left(self, work: Coroutine[Any, Any, T]) -> T | None:
+        working = asyncio.ensure_future(work)
+        leaving = asyncio.ensure_future(self._receive())
+        try:
+            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+            self.has_left = leaving.done()
+            if not working.done():
+                working.cancel()
+            return await working
+        except asyncio.CancelledError:
+            if self.has_left:
+                return None
+            working.cancel()
+            raise
+        finally:
+            leaving.cancel()
