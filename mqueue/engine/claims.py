@@ -4,7 +4,7 @@ import datetime
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import MAX_REQUEST
@@ -69,7 +69,13 @@ class Claims:
             "consumer": [lease.consumer for lease in leases],
             "most": MAX_REQUEST,
         }
-        return [Claimed(*row) for row in await self._execute("claim", parameters)]
+        return [Claimed(*row) for row in await self._execute(statement("claim"), parameters)]
+
+    async def early_among(self, refs: Sequence[Ref]) -> list[Ref]:
+        """Those whose rows are not due yet by PostgreSQL's clock."""
+        columns = {"id": [ref.id for ref in refs], "epoch": [ref.epoch for ref in refs]}
+        found = {row[0] for row in await self._execute(statement("early"), columns)}
+        return [ref for ref in refs if ref.id in found]
 
     async def release(self, topic: int, leases: Sequence[tuple[int, int]]) -> None:
         """Ids and epochs, without spending an attempt. Where that fails, the leases run out by themselves."""
@@ -81,7 +87,7 @@ class Claims:
             "consumer": [None] * len(leases),
         }
         try:
-            rows = await self._execute("release", columns)
+            rows = await self._execute(statement("release"), columns)
         except ShardUnavailable:
             log.warning("%d messages that nobody took come again when their leases end", len(leases))
         else:
@@ -96,16 +102,16 @@ class Claims:
             "consumer": [lease.consumer for _, lease in pairs],
             "most": MAX_REQUEST,
         }
-        found = {row[0]: Claimed(*row) for row in await self._execute("claim_refs", columns)}
+        found = {row[0]: Claimed(*row) for row in await self._execute(statement("claim_refs"), columns)}
         answers, position = [], 0
         for part in parts:
             answers.append([found.get(position + n + 1) for n in range(len(part))])
             position += len(part)
         return answers
 
-    async def _execute(self, name: str, parameters: dict[str, Any]) -> list[Any]:
+    async def _execute(self, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
         async def execute() -> list[Any]:
             async with self._shard.connection() as connection:
-                return await (await connection.execute(statement(name), parameters)).fetchall()
+                return await (await connection.execute(query, parameters)).fetchall()
 
         return await with_partitions(self._shard, (), execute)

@@ -22,7 +22,7 @@ from shards.sql import statement
 from tenants.registry import Name
 
 ROUNDS = 10
-EARLY_US = 100_000  # a ref that claims nothing and came due so lately may have been early by PostgreSQL's clock
+EARLY_US = 1_000_000  # a ref that claims nothing and came due so lately may be early by PostgreSQL's clock
 
 
 class Want:
@@ -82,12 +82,12 @@ class Source:
         open_wants = [want for want in wants for _ in range(want.left)]
         pairs = [(read(text), want) for text, want in zip(texts, open_wants, strict=False)]
         rows = await self._claims.refs([(ref, want.lease) for ref, want in pairs])
-        missed = [ref.text for (ref, _), row in zip(pairs, rows, strict=True) if row is None]
         self._hot.done([(self._topic, text) for text in texts])
-        if missed:
-            lately = self._hot.clock.now_us() - EARLY_US
-            early = [Offer(self._topic, due, text) for text in missed if (due := due_of(text)) > lately]
-            await self._hot.offer(early)
+        lately = self._hot.clock.now_us() - EARLY_US
+        missed = [ref for (ref, _), row in zip(pairs, rows, strict=True) if row is None and due_of(ref.text) > lately]
+        if missed and (early := await self._claims.early_among(missed)):
+            await self._hot.clock.measure()  # it runs ahead
+            await self._hot.offer([Offer(self._topic, due_of(ref.text), ref.text) for ref in early])
         await self._hand_out([(row, want) for row, (_, want) in zip(rows, pairs, strict=True) if row])
 
     async def _claim_cold(self, wants: list[Want]) -> bool:
