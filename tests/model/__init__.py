@@ -1,0 +1,1 @@
+"""A small model of docs/protocol.md, and a search through all interleavings of small cases."""
