@@ -117,7 +117,7 @@ class World:
         redis = (self.topic, self.generation, self.run, self.noted, self.saved)
         left = (self.now, self.ticks, self.kills, self.disturbed, self.actors, self.locked)
         tables = (self.rows.values(), self.dead.values(), self.ended.items(), self.handed.items())
-        return (redis, left, *map(frozenset, tables))
+        return (redis, left, *(frozenset(table) for table in tables))
 
     @property
     def redis_now(self) -> int:
