@@ -4,7 +4,9 @@ import pytest
 
 from tests.model.cases import CASES
 from tests.model.explorer import Case, explore
-from tests.model.rules import without
+from tests.model.prefetcher import fill, look_ahead
+from tests.model.rules import SOUND, without
+from tests.model.state import EVERYTHING
 from tests.model.writers import enqueue
 
 
@@ -32,6 +34,13 @@ def test_a_counter_example_is_a_shortest_one_and_the_same_each_time() -> None:
         "consumer claim",
         "consumer done",
     ]
+
+
+def test_fills_of_one_row_get_to_the_end() -> None:
+    """A bound at the last row read, and not just past it, would read that row again and again."""
+    world = Case({}, setup=(enqueue(1), enqueue(2), look_ahead(), fill(1), fill(1))).start(SOUND)
+    assert world.topic is not None
+    assert world.topic.bound == EVERYTHING
 
 
 def test_a_claim_may_leave_the_state_to_the_epoch() -> None:
