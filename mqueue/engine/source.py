@@ -53,16 +53,10 @@ class Source:
 
     async def claim(self, waiters: list[Waiter]) -> list[list[Delivered]]:
         wants = [Want(waiter) for waiter in waiters]
-        for _ in range(ROUNDS):
-            self._head = await self._hot.pop(self._topic, sum(want.left for want in wants))
-            if not self._head.refs:
-                break
-            await self._claim_refs(wants, self._head.refs)
-            if not any(want.left for want in wants):
-                break
-        for _ in range(ROUNDS):
-            if self._head.complete or not await self._claim_cold(wants):
-                break
+        if not await self._claim_hot(wants):
+            for _ in range(ROUNDS):
+                if not await self._claim_cold(wants):
+                    break
         return [
             [_delivered(self._name, row) for row in sorted(want.rows, key=lambda row: (row.priority, row.due, row.id))]
             for want in wants
@@ -77,6 +71,19 @@ class Source:
 
     async def give_back(self, found: list[Delivered]) -> None:
         await self._claims.release(self._topic, [receipts.unseal(one.receipt) or (0, 0) for one in found])
+
+    async def _claim_hot(self, wants: list[Want]) -> bool:
+        """Whether that was everything: the head had no more refs, and nothing lies behind them."""
+        for _ in range(ROUNDS):
+            left = sum(want.left for want in wants)
+            if not left:
+                return True
+            self._head = await self._hot.pop(self._topic, left)
+            if self._head.refs:
+                await self._claim_refs(wants, self._head.refs)
+            if len(self._head.refs) < left:
+                return self._head.complete
+        return False
 
     async def _claim_refs(self, wants: list[Want], texts: Sequence[str]) -> None:
         open_wants = [want for want in wants for _ in range(want.left)]

@@ -18,6 +18,6 @@ WITH taken AS (
     SELECT id, topic, epoch, 0, 10, %(consumer)s, now() FROM taken
 )
 INSERT INTO delivery (id, topic, day, epoch, priority, due, expiry)
-SELECT t.id, t.topic, coalesce(r.day, t.day), t.epoch, t.priority, now(), now() + t.ttl_ms * interval '1 millisecond'
+SELECT t.id, t.topic, coalesce(r.day, t.day), t.epoch + 1, t.priority, now(), now() + t.ttl_ms * interval '1 millisecond'
 FROM taken t LEFT JOIN revived r ON r.id = t.id
 RETURNING topic, ref(priority, due, id, epoch, day)

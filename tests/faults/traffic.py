@@ -1,0 +1,114 @@
+"""Producers and consumers over HTTP, who write down what they were told, and a verdict on it."""
+
+import random
+import threading
+import time
+from collections import Counter
+from typing import Any, Self
+
+import httpx
+
+from tests.service import Service
+
+NAMESPACE = "traffic"
+
+
+class Traffic:
+    """Runs in threads until it is stopped; then `verdict` drains what is left and compares."""
+
+    def __init__(self, service: Service, topics: int = 3, seed: int = 1) -> None:
+        self._service, self._topics, self._rng = service, [f"t{n}" for n in range(topics)], random.Random(seed)
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self.promised: set[int] = set()
+        self.perhaps: set[int] = set()
+        self.acked: set[int] = set()
+        self._unanswered: set[int] = set()  # acks whose answer was lost: they may have settled
+        self.delivered: Counter[int] = Counter()
+        self.problems: list[str] = []
+        self.slowest_s = 0.0
+        self._threads = [threading.Thread(target=work) for work in [self._produce] * 2 + [self._consume] * 3]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def verdict(self) -> None:
+        """lost = ∅, unexpected = ∅."""
+        assert self.promised, "no traffic at all"
+        deadline = time.monotonic() + 20
+        with self._service.client() as http:
+            while (lost := self.promised - self.acked) and time.monotonic() < deadline:
+                for topic in self._topics:
+                    self._take_and_ack(http, topic, wait_ms=300)
+                self.acked |= {number for number in self._unanswered - self.acked if self._is_acked(http, number)}
+        unexpected = self.delivered.keys() - self.promised - self.perhaps
+        assert not self.problems, self.problems[:5]
+        assert not lost, f"{len(lost)} lost of {len(self.promised)}: {sorted(lost)[:5]}"
+        assert not unexpected
+
+    def _produce(self) -> None:
+        with self._service.client() as http:
+            while not self._stop.is_set():
+                batch = [
+                    {
+                        "namespace": NAMESPACE,
+                        "topic": self._rng.choice(self._topics),
+                        "body": 1,
+                        "priority": self._rng.choice((1, 5, 9)),
+                        "delay_ms": self._rng.choice((0, 0, 100)),
+                        "max_retries": 1000,
+                    }
+                    for _ in range(5)
+                ]
+                answer = self._post(http, "/enqueue", batch)
+                with self._lock:
+                    if answer is not None and answer.status_code == 200:
+                        self.promised.update(answer.json())
+                    elif answer is not None and answer.status_code == 503:
+                        self.perhaps.update(number for number in answer.json()["ids"] if number)
+                time.sleep(0.01)
+
+    def _consume(self) -> None:
+        with self._service.client() as http:
+            while not self._stop.is_set():
+                self._take_and_ack(http, self._rng.choice(self._topics), wait_ms=100)
+
+    def _take_and_ack(self, http: httpx.Client, topic: str, wait_ms: int) -> None:
+        wanted = {"namespace": NAMESPACE, "topic": topic, "limit": 20, "wait_ms": wait_ms, "visibility_ms": 2_000}
+        answer = self._post(http, "/dequeue", wanted)
+        if answer is None or answer.status_code != 200 or not answer.json():
+            return
+        found = answer.json()
+        with self._lock:
+            self.delivered.update(message["id"] for message in found)
+        settled = self._post(http, "/ack", found)
+        if settled is None:
+            with self._lock:
+                self._unanswered.update(message["id"] for message in found)
+        if settled is not None and settled.status_code == 200:
+            with self._lock:
+                self.acked.update(one["id"] for one in settled.json() if one.get("state") == "acked")
+
+    def _is_acked(self, http: httpx.Client, number: int) -> bool:
+        paths = (f"/messages/{number}?namespace={NAMESPACE}&topic={topic}" for topic in self._topics)
+        return any(http.get(path).json().get("state") == "acked" for path in paths)
+
+    def _post(self, http: httpx.Client, path: str, body: Any) -> httpx.Response | None:
+        began = time.monotonic()
+        try:
+            answer = http.post(path, json=body)
+        except httpx.TransportError:
+            time.sleep(0.05)  # the API itself was killed
+            return None
+        with self._lock:
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            if answer.status_code not in (200, 503):
+                self.problems.append(f"{path}: {answer.status_code} {answer.text[:200]}")
+        return answer
