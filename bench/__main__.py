@@ -28,6 +28,8 @@ from mqueue.core.conf import ROOT, Conf
 
 MESSAGE = {"namespace": "bench", "topic": "t", "body": "x" * 198}
 ONE, TAKE_100 = json.dumps(MESSAGE).encode(), b'{"namespace": "bench", "topic": "t", "limit": 100}'
+TAKE_ONE = b'{"namespace": "bench", "topic": "t"}'
+LATENCY_RATE = 100
 BATCH = json.dumps([MESSAGE] * 1000).encode()
 RAW = """\
 \\set id random(1, 9000000000000000)
@@ -79,13 +81,15 @@ async def measure(conf: Conf, seconds: float) -> dict[str, float]:
     rows: list[tuple[str, Work, int]] = [
         ("enqueue, one a request, 64 connections", enqueue_one, 64),
         ("enqueue, 1,000 a request, 2 connections", enqueue_batch, 2),
+        ("dequeue and ack, one a request, 64 connections", take_and_ack_one, 64),
         ("dequeue and ack, 100 a request, 4 connections", take_and_ack, 4),
     ]
     results = {}
     for name, work, connections in rows:
         print(f"bench: {name} …", file=sys.stderr, flush=True)
         results[name] = await rate(conf.api.port, token, work, connections, seconds)
-    return results
+    print(f"bench: latency at {LATENCY_RATE} messages a second …", file=sys.stderr, flush=True)
+    return results | await latency(conf.api.port, token, seconds)
 
 
 async def rate(port: int, token: str, work: Work, connections: int, seconds: float) -> float:
@@ -107,6 +111,42 @@ async def rate(port: int, token: str, work: Work, connections: int, seconds: flo
     return done / took
 
 
+async def latency(port: int, token: str, seconds: float) -> dict[str, float]:
+    """From the time at which a message should have been sent to its arrival at a consumer that waits, in microseconds.
+
+    Sent on schedule whether or not the answers keep up, so a stall counts for all that it delays.
+    """
+    found: list[float] = []
+    topic = {"namespace": "bench", "topic": "latency"}
+    count = int(LATENCY_RATE * seconds)
+
+    async def consume() -> None:
+        connection = await Connection.open(port, token)
+        poll = json.dumps(topic | {"wait_ms": 2000}).encode()
+        while len(found) < count:
+            leased = await connection.post("/dequeue", poll)
+            for message in json.loads(leased):
+                found.append(time.perf_counter() - message["body"])
+            if leased != b"[]":
+                await connection.post("/ack", leased)
+        connection.close()
+
+    async def send(connection: Connection, at: float) -> None:
+        await connection.post("/enqueue", json.dumps(topic | {"body": at}).encode())
+
+    consumers = [asyncio.create_task(consume()) for _ in range(4)]
+    producers = [await Connection.open(port, token) for _ in range(16)]
+    await asyncio.sleep(1)
+    began, sending = time.perf_counter(), []
+    for n in range(count):
+        at = began + n / LATENCY_RATE
+        await asyncio.sleep(max(0.0, at - time.perf_counter()))
+        sending.append(asyncio.create_task(send(producers[n % len(producers)], at)))
+    await asyncio.gather(*sending, *consumers)
+    found.sort()
+    return {f"latency in us, p{p}": 1e6 * found[min(len(found) - 1, len(found) * p // 100)] for p in (50, 99)}
+
+
 async def enqueue_one(connection: Connection) -> int:
     await connection.post("/enqueue", ONE)
     return 1
@@ -115,6 +155,14 @@ async def enqueue_one(connection: Connection) -> int:
 async def enqueue_batch(connection: Connection) -> int:
     await connection.post("/enqueue", BATCH)
     return 1000
+
+
+async def take_and_ack_one(connection: Connection) -> int:
+    leased = await connection.post("/dequeue", TAKE_ONE)
+    if leased == b"[]":
+        raise RuntimeError("the topic ran empty: give the enqueues before it more time")
+    await connection.post("/ack", leased)
+    return 1
 
 
 async def take_and_ack(connection: Connection) -> int:

@@ -16,6 +16,7 @@ from shards.pools import Database
 from shards.sql import statement
 
 log = logging.getLogger(__name__)
+FLIGHTS = 4
 MOST = 1_000  # refs of one statement
 
 
@@ -53,7 +54,7 @@ class Claims:
     def __init__(self, shard: Database, hot: Shard) -> None:
         self._shard, self._hot = shard, hot
         self._by_ref: Coalescer[list[tuple[Ref, Lease]], list[Claimed | None]] = Coalescer(
-            self._claim_refs, most=MOST, flights=2, name="claim"
+            self._claim_refs, most=MOST, flights=FLIGHTS, name="claim"
         )
 
     async def refs(self, wanted: list[tuple[Ref, Lease]]) -> list[Claimed | None]:

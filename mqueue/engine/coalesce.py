@@ -9,6 +9,13 @@ I = TypeVar("I")  # noqa: E741  what a caller brings
 O = TypeVar("O")  # noqa: E741  what he gets
 
 
+WORTH = 8  # what has to wait for a flight beside others, for each of them: small loads cost more than they hurry
+
+
+def may_fly(waiting: int, under_way: int, most: int) -> bool:
+    return not under_way or (under_way < most and waiting >= WORTH * under_way)
+
+
 class Coalescer(Generic[I, O]):
     """`call` takes what several callers brought and answers for each in order; an error is everybody's."""
 
@@ -36,10 +43,7 @@ class Coalescer(Generic[I, O]):
             await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def _start(self) -> None:
-        # A second flight only for a full load: many small ones would cost more than they hurry.
-        while self._waiting and len(self._under_way) < self._flights:
-            if self._under_way and self._weight < self._most:
-                return
+        while self._waiting and may_fly(self._weight, len(self._under_way), self._flights):
             task = asyncio.create_task(self._fly(self._load()), name=self.name)
             self._under_way.add(task)
             task.add_done_callback(self._landed)

@@ -2,7 +2,7 @@
 
 import datetime
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ class Wish:
 
 
 async def fail_leases(
-    shard: Database, hot: Shard, columns: dict[str, Any], wishes: Mapping[int, Wish]
+    shard: Database, hot: Shard, columns: dict[str, Any], wishes: Sequence[Wish]
 ) -> dict[int, datetime.datetime | None]:
     """For each position that named a live lease: when it is due again, or None if it is dead."""
 

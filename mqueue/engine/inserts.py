@@ -38,6 +38,7 @@ COLUMNS = (
     "producer",
 )
 KEY = COLUMNS.index("key")
+FLIGHTS = 4
 LOAD = 1_000  # messages of one statement; a request with more goes alone
 LOOKS = 5
 Row = tuple[Any, ...]
@@ -88,7 +89,7 @@ class Inserts:
     def __init__(self, shard: Database, hot: Shard) -> None:
         self._shard, self._hot = shard, hot
         self._commits: Coalescer[list[Row], Committed | Exception] = Coalescer(
-            self._commit_all, most=LOAD, flights=2, name=f"commits on {shard.name}"
+            self._commit_all, most=LOAD, flights=FLIGHTS, name=f"commits on {shard.name}"
         )
 
     async def add(self, rows: list[Row]) -> Committed:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mqueue.core.messages import Delivered, Dequeue
+from mqueue.engine.coalesce import may_fly
 
 MOST, MOST_CALLERS = 1_000, 128  # messages and consumers of one claim
+FLIGHTS = 4
 LOOK_EVERY_S = 1.0  # for an arrival whose wake-up was lost
 LOOK_ALONE_EVERY_S = 0.1  # while nobody can wake us
 
@@ -49,9 +51,9 @@ class Line:
         self._source, self._ear, self._forget = source, ear, forget
         self._eager: OrderedDict[Waiter, None] = OrderedDict()  # untried since something may have arrived
         self._resting: OrderedDict[Waiter, None] = OrderedDict()
-        self._pump: asyncio.Task[None] | None = None
+        self._claims: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._woken = False
+        self._wakes = 0
 
     async def take(self, wanted: Dequeue, consumer: str) -> list[Delivered]:
         waiter = Waiter(wanted, consumer, time.monotonic() + wanted.wait_ms / 1000)
@@ -70,15 +72,14 @@ class Line:
         if in_s > 0:
             self._ring_in(in_s)
             return
-        self._woken = True
+        self._wakes += 1
         while self._resting:
             self._hurry(self._resting.popitem(last=False)[0])
 
     def _hurry(self, waiter: Waiter) -> None:
         waiter.eager_since = time.monotonic()
         self._eager[waiter] = None
-        if self._pump is None:
-            self._pump = asyncio.create_task(self._serve(), name="serve a topic")
+        self._start()
 
     def _leave(self, waiter: Waiter) -> None:
         waiter.answer.cancel()
@@ -87,34 +88,37 @@ class Line:
         self._close_if_empty()
 
     def _close_if_empty(self) -> None:
-        if self._eager or self._resting or self._pump:
+        if self._eager or self._resting or self._claims:
             return
         if self._timer:
             self._timer.cancel()
         self._forget()
 
-    async def _serve(self) -> None:
+    def _start(self) -> None:
+        while self._eager and may_fly(len(self._eager), len(self._claims), FLIGHTS):
+            claim = asyncio.create_task(self._serve(self._next_group()), name="serve a topic")
+            self._claims.add(claim)
+            claim.add_done_callback(self._served)
+
+    def _served(self, claim: "asyncio.Task[None]") -> None:
+        self._claims.discard(claim)
+        self._start()
+        self._close_if_empty()
+
+    async def _serve(self, group: list[Waiter]) -> None:
+        began, wakes = time.monotonic(), self._wakes
         try:
-            while self._eager:
-                self._woken = False
-                began, group = time.monotonic(), self._next_group()
-                try:
-                    found = await self._source.claim(group)
-                except Exception as error:  # noqa: BLE001  it is told to those who asked
-                    for waiter in group:
-                        if not waiter.answer.done():
-                            waiter.answer.set_exception(error)
-                    continue
-                await self._distribute(group, found)
-                if sum(map(len, found)) < sum(waiter.wanted.limit for waiter in group):
-                    self._nothing_left(began)
-            if self._resting:
-                await self._set_timer()
-        finally:
-            self._pump = None
-            if self._eager:
-                self._hurry(next(iter(self._eager)))
-            self._close_if_empty()
+            found = await self._source.claim(group)
+        except Exception as error:  # noqa: BLE001  it is told to those who asked
+            for waiter in group:
+                if not waiter.answer.done():
+                    waiter.answer.set_exception(error)
+            return
+        await self._distribute(group, found, wakes)
+        if sum(map(len, found)) < sum(waiter.wanted.limit for waiter in group):
+            self._nothing_left(began, wakes)
+        if self._resting and not self._eager:
+            await self._set_timer()
 
     def _next_group(self) -> list[Waiter]:
         group: list[Waiter] = []
@@ -128,7 +132,7 @@ class Line:
             total += waiter.wanted.limit
         return group
 
-    async def _distribute(self, group: list[Waiter], found: list[list[Delivered]]) -> None:
+    async def _distribute(self, group: list[Waiter], found: list[list[Delivered]], wakes: int) -> None:
         unwanted: list[Delivered] = []
         for waiter, messages in zip(group, found, strict=True):
             if waiter.answer.done():
@@ -136,19 +140,20 @@ class Line:
             elif messages:
                 waiter.answer.set_result(messages)
             else:
-                self._rest(waiter)
+                self._rest(waiter, wakes)
         if unwanted:
             await self._source.give_back(unwanted)
 
-    def _nothing_left(self, at: float) -> None:
+    def _nothing_left(self, at: float, wakes: int) -> None:
         """Whoever had come by then need not be tried."""
-        while not self._woken and self._eager and next(iter(self._eager)).eager_since < at:
-            self._rest(self._eager.popitem(last=False)[0])
+        while wakes == self._wakes and self._eager and next(iter(self._eager)).eager_since < at:
+            self._rest(self._eager.popitem(last=False)[0], wakes)
 
-    def _rest(self, waiter: Waiter) -> None:
+    def _rest(self, waiter: Waiter, wakes: int) -> None:
+        """Unless somebody has called since it was tried."""
         if time.monotonic() >= waiter.deadline:
             waiter.answer.set_result([])
-        elif self._woken:
+        elif wakes != self._wakes:
             self._hurry(waiter)
         else:
             self._resting[waiter] = None

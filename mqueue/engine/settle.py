@@ -5,11 +5,14 @@ import datetime
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeVar
+from functools import partial
+from itertools import accumulate
+from typing import Any, LiteralString, NamedTuple
 
 from mqueue.core import receipts
 from mqueue.core.errors import MqueueError, NotLeased, StaleReceipt
-from mqueue.core.messages import DEFAULT_VISIBILITY_MS, Extend, Nack, Settle
+from mqueue.core.messages import DEFAULT_VISIBILITY_MS, Nack, Settle
+from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.failures import Wish, fail_leases
 from mqueue.engine.hot import Hot
 from mqueue.engine.topics import Topics
@@ -21,6 +24,8 @@ from shards.sql import statement
 FOREIGN = -1  # an epoch that no lease ever has: for a receipt that we did not issue for this message
 HIGHEST_EPOCH = 2**31 - 1
 ACKED, NACKED, RELEASED = 8, 4, 6  # kinds of event
+FLIGHTS = 4
+MOST = 1_000  # settles of one statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,72 +37,100 @@ class Settled:
 
 
 Outcome = Settled | MqueueError
-Row = tuple[int, int, int, int | None]  # position, id, topic, epoch
-Outcomes = dict[int, Outcome]
-S = TypeVar("S", bound=Settle)
-OnShard = Callable[[Database, list[Row]], Awaitable[Outcomes]]
+Outcomes = dict[int, Outcome]  # by position
+OnShard = Callable[[Database, "list[Row]"], Awaitable[Outcomes]]
+
+
+class Row(NamedTuple):
+    """One settle on its way to a shard."""
+
+    id: int
+    topic: int
+    epoch: int | None
+    consumer: str
+    settle: Settle
 
 
 class Settling:
     def __init__(self, cluster: Cluster, topics: Topics, hot: Hot) -> None:
         self._cluster, self._topics, self._hot = cluster, topics, hot
+        self.ack = partial(self._settle, self._shared(self._ack, ACKED))
+        self.nack = partial(self._settle, self._shared(self._nack, NACKED))
+        self.extend = partial(self._settle, self._shared(self._extend, None))
+        self.release = partial(self._settle, self._shared(self._release, RELEASED))
 
-    async def ack(self, consumer: str, settles: Sequence[Settle]) -> list[Outcome]:
-        async def on(shard: Database, rows: list[Row]) -> Outcomes:
-            found = await _execute(shard, statement("ack"), _columns(rows) | {"consumer": [consumer] * len(rows)})
-            return {row[0]: Settled("acked") for row in found}
-
-        return await self._settle(settles, on, ACKED)
-
-    async def release(self, consumer: str, settles: Sequence[Settle]) -> list[Outcome]:
-        async def on(shard: Database, rows: list[Row]) -> Outcomes:
-            found = await _execute(shard, statement("release"), _columns(rows) | {"consumer": [consumer] * len(rows)})
-            await self._hot[shard].offer_rows(row[1:] for row in found)
-            return {row[0]: Settled("released") for row in found}
-
-        return await self._settle(settles, on, RELEASED)
-
-    async def extend(self, consumer: str, settles: Sequence[Extend]) -> list[Outcome]:
-        async def on(shard: Database, rows: list[Row]) -> Outcomes:
-            wanted = [settles[row[0]].visibility_ms or DEFAULT_VISIBILITY_MS for row in rows]
-            found = await _execute(shard, statement("extend"), _columns(rows) | {"visibility_ms": wanted})
-            return {position: Settled("extended", until) for position, until in found}
-
-        return await self._settle(settles, on, None)
-
-    async def nack(self, consumer: str, settles: Sequence[Nack]) -> list[Outcome]:
-        wishes = {n: Wish(nack.error, nack.delay_ms, nack.dead, consumer) for n, nack in enumerate(settles)}
-
-        async def on(shard: Database, rows: list[Row]) -> Outcomes:
-            decided = await fail_leases(shard, self._hot[shard], _columns(rows), wishes)
-            return {position: _nacked(due) for position, due in decided.items()}
-
-        return await self._settle(settles, on, NACKED)
-
-    async def _settle(self, settles: Sequence[Settle], on: OnShard, kind: int | None) -> list[Outcome]:
+    async def _settle(
+        self,
+        calls: "Mapping[Database, Coalescer[list[Row], list[Outcome]]]",
+        consumer: str,
+        settles: Sequence[Settle],
+    ) -> list[Outcome]:
         outcomes: list[Outcome] = [NotLeased() for _ in settles]
-        parts: dict[Database, list[Row]] = defaultdict(list)
+        parts: dict[Database, list[tuple[int, Row]]] = defaultdict(list)
         numbers = await self._topics.find_all({(settle.namespace, settle.topic) for settle in settles})
         for position, settle in enumerate(settles):
             number = numbers.get((settle.namespace, settle.topic))
             if number is not None:
                 shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
-                parts[shard].append((position, settle.id, number, _epoch(settle)))
+                parts[shard].append((position, Row(settle.id, number, _epoch(settle), consumer, settle)))
 
-        async def settle_on(shard: Database, rows: list[Row]) -> None:
-            try:
-                with self._hot[shard].owing({row[2] for row in rows}):
-                    settled: Mapping[int, Outcome] = await on(shard, rows)
-            except MqueueError as error:
-                settled = {row[0]: error for row in rows}
-            for position, outcome in settled.items():
+        async def on(shard: Database, part: list[tuple[int, Row]]) -> None:
+            found = await calls[shard].submit([row for _, row in part], len(part))
+            for (position, _), outcome in zip(part, found, strict=True):
                 outcomes[position] = outcome
-            if left := [row for row in rows if row[0] not in settled]:
-                for position, outcome in (await _settled_before(shard, left, kind)).items():
-                    outcomes[position] = outcome
 
-        await asyncio.gather(*(settle_on(shard, rows) for shard, rows in parts.items()))
+        if len(parts) == 1:  # nearly every request
+            ((shard, part),) = parts.items()
+            await on(shard, part)
+        else:
+            await asyncio.gather(*(on(shard, part) for shard, part in parts.items()))
         return outcomes
+
+    def _shared(self, verb: OnShard, kind: int | None) -> "dict[Database, Coalescer[list[Row], list[Outcome]]]":
+        """Requests that come while a statement is under way share the next one."""
+
+        def calls_on(shard: Database) -> Coalescer[list[Row], list[Outcome]]:
+            async def call(parts: Sequence[list[Row]]) -> list[list[Outcome]]:
+                found = await self._settle_on(shard, [row for part in parts for row in part], verb, kind)
+                ends = list(accumulate(map(len, parts)))
+                return [found[end - len(part) : end] for end, part in zip(ends, parts, strict=True)]
+
+            return Coalescer(call, most=MOST, flights=FLIGHTS, name=f"settle {kind}")
+
+        return {shard: calls_on(shard) for shard in self._cluster.shards}
+
+    async def _settle_on(self, shard: Database, rows: list[Row], verb: OnShard, kind: int | None) -> list[Outcome]:
+        try:
+            with self._hot[shard].owing({row.topic for row in rows}):
+                settled = await verb(shard, rows)
+        except MqueueError as error:
+            return [error] * len(rows)
+        if left := [position for position in range(len(rows)) if position not in settled]:
+            settled |= await _settled_before(shard, rows, left, kind)
+        return [settled[position] for position in range(len(rows))]
+
+    async def _ack(self, shard: Database, rows: list[Row]) -> Outcomes:
+        found = await _execute(shard, statement("ack"), _columns(rows))
+        return {row[0]: Settled("acked") for row in found}
+
+    async def _release(self, shard: Database, rows: list[Row]) -> Outcomes:
+        found = await _execute(shard, statement("release"), _columns(rows))
+        await self._hot[shard].offer_rows(row[1:] for row in found)
+        return {row[0]: Settled("released") for row in found}
+
+    async def _extend(self, shard: Database, rows: list[Row]) -> Outcomes:
+        wanted = [getattr(row.settle, "visibility_ms", None) or DEFAULT_VISIBILITY_MS for row in rows]
+        found = await _execute(shard, statement("extend"), _columns(rows) | {"visibility_ms": wanted})
+        return {position: Settled("extended", until) for position, until in found}
+
+    async def _nack(self, shard: Database, rows: list[Row]) -> Outcomes:
+        wishes = [
+            Wish(row.settle.error, row.settle.delay_ms, row.settle.dead, row.consumer)
+            for row in rows
+            if isinstance(row.settle, Nack)
+        ]
+        decided = await fail_leases(shard, self._hot[shard], _columns(rows), wishes)
+        return {position: _nacked(due) for position, due in decided.items()}
 
 
 async def _execute(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
@@ -108,13 +141,13 @@ async def _execute(shard: Database, query: LiteralString, parameters: dict[str, 
     return await with_partitions(shard, (), execute)
 
 
-async def _settled_before(shard: Database, rows: list[Row], kind: int | None) -> Outcomes:
+async def _settled_before(shard: Database, rows: list[Row], left: list[int], kind: int | None) -> Outcomes:
+    columns = _columns([rows[position] for position in left]) | {"position": left, "kind": kind}
     try:
-        facts = await _execute(shard, statement("settled_before"), _columns(rows) | {"kind": kind})
+        facts = await _execute(shard, statement("settled_before"), columns)
     except MqueueError as error:
-        return dict.fromkeys((row[0] for row in rows), error)  # what is settled stays settled
-    with_receipt = {row[0] for row in rows if row[3] is not None}
-    return {fact[0]: _verdict(fact, kind, with_receipt=fact[0] in with_receipt) for fact in facts}
+        return dict.fromkeys(left, error)  # what is settled stays settled
+    return {fact[0]: _verdict(fact, kind, with_receipt=rows[fact[0]].epoch is not None) for fact in facts}
 
 
 def _verdict(fact: Any, kind: int | None, *, with_receipt: bool) -> Outcome:
@@ -136,4 +169,10 @@ def _epoch(settle: Settle) -> int | None:
 
 
 def _columns(rows: list[Row]) -> dict[str, Any]:
-    return {name: [row[n] for row in rows] for n, name in enumerate(("position", "id", "topic", "epoch"))}
+    return {
+        "position": list(range(len(rows))),
+        "id": [row.id for row in rows],
+        "topic": [row.topic for row in rows],
+        "epoch": [row.epoch for row in rows],
+        "consumer": [row.consumer for row in rows],
+    }

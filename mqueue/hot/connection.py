@@ -3,7 +3,10 @@
 from typing import Any
 
 from redis.asyncio import Redis as Client
+from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError  # noqa: A004  redis's own
 
 from mqueue.core.conf import Redis
 
@@ -15,6 +18,7 @@ def connect(conf: Redis, *, timeout_s: float | None, text: bool = False) -> Clie
     """Connects at first use, and again after a loss. Without a timeout it may wait for ever: for subscriptions."""
     options: dict[str, Any] = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s or CONNECT_S}
     options["decode_responses"] = text
+    options["retry"] = Retry(NoBackoff(), 1, supported_errors=(ConnectionError,))  # a server that was restarted
     if conf.password:
         options["password"] = conf.password
     if not conf.sentinels:

@@ -18,18 +18,19 @@ class Wakes:
     def __init__(self, client: Redis, channels: Sequence[str], wake: Wake) -> None:
         self._client, self._channels, self._wake = client, channels, wake
         self._listening: asyncio.Task[None] | None = None
-        self.is_listening = False
+        self.is_listening = self._closing = False
 
     def open(self) -> None:
         self._listening = asyncio.create_task(self._listen(), name="listen for arrivals")
 
     async def close(self) -> None:
-        if self._listening:
+        self._closing = True  # while it connects, redis-py takes a cancellation for its own
+        while self._listening and not self._listening.done():
             self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+            await asyncio.wait([self._listening], timeout=0.1)
 
     async def _listen(self) -> None:
-        while True:
+        while not self._closing:
             try:
                 async with self._client.pubsub(ignore_subscribe_messages=True) as subscription:
                     await subscription.subscribe(*self._channels)
