@@ -1,9 +1,9 @@
 """Producers and consumers over HTTP, who write down what they were told, and a verdict on it."""
 
 import random
+import secrets
 import threading
 import time
-from collections import Counter
 from typing import Any, Self
 
 import httpx
@@ -21,10 +21,10 @@ class Traffic:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self.promised: set[int] = set()
-        self.perhaps: set[int] = set()
+        self._perhaps: set[str] = set()  # bodies that were sent, and may have been added
         self.acked: set[int] = set()
         self._unanswered: set[int] = set()  # acks whose answer was lost: they may have settled
-        self.delivered: Counter[int] = Counter()
+        self.delivered: dict[int, str] = {}  # id: body
         self.problems: list[str] = []
         self.slowest_s = 0.0
         self._threads = [threading.Thread(target=work) for work in [self._produce] * 2 + [self._consume] * 3]
@@ -48,7 +48,8 @@ class Traffic:
                 for topic in self._topics:
                     self._take_and_ack(http, topic, wait_ms=300)
                 self.acked |= {number for number in self._unanswered - self.acked if self._is_acked(http, number)}
-        unexpected = self.delivered.keys() - self.promised - self.perhaps
+        unheard = {number for number, body in self.delivered.items() if body in self._perhaps}
+        unexpected = self.delivered.keys() - self.promised - unheard
         assert not self.problems, self.problems[:5]
         assert not lost, f"{len(lost)} lost of {len(self.promised)}: {sorted(lost)[:5]}"
         assert not unexpected
@@ -60,7 +61,7 @@ class Traffic:
                     {
                         "namespace": NAMESPACE,
                         "topic": self._rng.choice(self._topics),
-                        "body": 1,
+                        "body": secrets.token_hex(8),
                         "priority": self._rng.choice((1, 5, 9)),
                         "delay_ms": self._rng.choice((0, 0, 100)),
                         "max_retries": 1000,
@@ -71,8 +72,8 @@ class Traffic:
                 with self._lock:
                     if answer is not None and answer.status_code == 200:
                         self.promised.update(answer.json())
-                    elif answer is not None and answer.status_code == 503:
-                        self.perhaps.update(number for number in answer.json()["ids"] if number)
+                    else:
+                        self._perhaps.update(message["body"] for message in batch)
                 time.sleep(0.01)
 
     def _consume(self) -> None:
@@ -87,7 +88,7 @@ class Traffic:
             return
         found = answer.json()
         with self._lock:
-            self.delivered.update(message["id"] for message in found)
+            self.delivered.update({message["id"]: message["body"] for message in found})
         settled = self._post(http, "/ack", found)
         if settled is None:
             with self._lock:
