@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import logging
+from dataclasses import replace
 
 from celery import shared_task
 
@@ -10,8 +11,10 @@ from mqueue.core.conf import conf
 from mqueue.core.errors import ShardUnavailable
 from shards import partitions
 from shards.cluster import Cluster
+from shards.sql import statement
 
 log = logging.getLogger(__name__)
+RECOUNT_MS = 600_000
 
 
 @shared_task(name="mqueue.make_partitions")
@@ -34,3 +37,29 @@ async def _make_partitions() -> int:
         finally:
             await shard.close()
     return made
+
+
+@shared_task(name="mqueue.recount")
+def recount() -> int:
+    """Compare the counts with the rows, and mend what differs; returns how many were wrong. Slow, and harmless."""
+    return asyncio.run(_recount())
+
+
+async def _recount() -> int:
+    patient = replace(conf().pool, statement_timeout_ms=RECOUNT_MS)
+    cluster = Cluster(replace(conf(), pool=patient))
+    wrong = 0
+    for shard in cluster.shards:
+        await shard.open()
+        try:
+            async with shard.connection() as connection:
+                found = await (await connection.execute(statement("recount"))).fetchall()
+        except ShardUnavailable:
+            log.warning("%s could not be counted", shard.name)
+        else:
+            wrong += len(found)
+            if found:
+                log.warning("%s: %d counts were wrong, such as %s", shard.name, len(found), found[0])
+        finally:
+            await shard.close()
+    return wrong

@@ -32,7 +32,10 @@ app = Celery("mqueue")
 app.conf.update(
     **broker(conf()),
     imports=["daemons.maintenance"],
-    beat_schedule={"make partitions": {"task": "mqueue.make_partitions", "schedule": 1800.0}},
+    beat_schedule={
+        "make partitions": {"task": "mqueue.make_partitions", "schedule": 1800.0},
+        "recount": {"task": "mqueue.recount", "schedule": 3600.0},
+    },
     broker_connection_retry_on_startup=True,
     task_ignore_result=True,
     task_acks_late=True,

@@ -8,6 +8,7 @@ import psycopg
 
 from mqueue.core.errors import ShardUnavailable
 from shards.pools import Database
+from shards.tasks import end
 
 MEASURE_EVERY_S = 30.0
 TRIES = 3
@@ -24,9 +25,7 @@ class Clock:
         self._measuring = asyncio.create_task(self._keep_measuring(), name=f"clock of {self._database.name}")
 
     async def close(self) -> None:
-        if self._measuring:
-            self._measuring.cancel()
-            await asyncio.gather(self._measuring, return_exceptions=True)
+        await end(self._measuring)
 
     def now_us(self) -> int:
         return time.time_ns() // 1000 + self._offset_us

@@ -9,6 +9,7 @@ import asyncio
 from mqueue.core.errors import ControlUnavailable, ShardUnavailable
 from shards.pools import Database
 from shards.routing import SLOTS
+from shards.tasks import end
 
 BLOCK = 1 << 18  # 2^43 sequence numbers last for 33 million blocks
 NEXT_BLOCK = "SELECT nextval('message_id_block')"
@@ -42,9 +43,7 @@ class Ids:
         return first
 
     async def close(self) -> None:
-        if self._fetching:
-            self._fetching.cancel()
-            await asyncio.gather(self._fetching, return_exceptions=True)
+        await end(self._fetching)
 
     def _fetch_soon(self) -> "asyncio.Task[bool]":
         if self._fetching is None or self._fetching.done():

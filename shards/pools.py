@@ -16,6 +16,7 @@ from mqueue.core.conf import Pool
 from mqueue.core.errors import ControlUnavailable, ShardUnavailable, Undecided
 from shards.breaker import Breaker
 from shards.lines import hanging_up_after, has_hung_up
+from shards.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +87,8 @@ class Database:
         self._tending = asyncio.create_task(self._tend(), name=f"tend {self.name}")
 
     async def close(self) -> None:
-        if self._tending:
-            self._tending.cancel()
-            await asyncio.gather(self._tending, *self._background, return_exceptions=True)
+        await end(self._tending)
+        await asyncio.gather(*self._background, return_exceptions=True)
         if self._pool:
             await self._pool.close()
 

@@ -7,6 +7,7 @@ import uuid
 
 from mqueue.core.errors import ControlUnavailable, ShardUnavailable
 from shards.pools import Database
+from shards.tasks import end
 
 log = logging.getLogger(__name__)
 REFRESH_EVERY_S = 2.0
@@ -27,9 +28,7 @@ class SlotMap:
         self._refreshing = asyncio.create_task(self._keep_fresh(), name="refresh slot map")
 
     async def close(self) -> None:
-        if self._refreshing:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
+        await end(self._refreshing)
 
     def owner(self, slot: int) -> int:
         """The number of the shard that owns the slot."""

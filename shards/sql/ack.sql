@@ -14,5 +14,7 @@ WITH given AS (
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts, 8, consumer FROM gone
+), tallied AS (
+    INSERT INTO tally_delta SELECT topic, 0, 0, -count(*), 0 FROM gone GROUP BY 1
 )
 SELECT position FROM gone

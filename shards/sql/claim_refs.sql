@@ -15,6 +15,10 @@ WITH given AS (
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts, CASE WHEN attempts = 1 THEN 2 ELSE 3 END, consumer FROM claimed
+), tallied AS (
+    INSERT INTO tally_delta
+    SELECT topic, bucket(due), -count(*), 0, 0 FROM claimed GROUP BY 1, 2
+    UNION ALL SELECT topic, 0, 0, count(*), 0 FROM claimed GROUP BY 1
 )
 SELECT c.n, c.id, c.attempts, c.epoch, c.until, c.priority, c.due, m.is_json, m.payload_bytes,
        CASE WHEN sum(m.payload_bytes) OVER (ORDER BY c.n) <= greatest(m.payload_bytes, %(most)s) THEN m.payload END,

@@ -4,5 +4,7 @@ WITH gone AS (
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts, 12, %(consumer)s FROM gone
+), tallied AS (
+    INSERT INTO tally_delta SELECT topic, 0, 0, 0, -count(*) FROM gone GROUP BY 1
 )
 SELECT id FROM gone

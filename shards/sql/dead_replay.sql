@@ -16,6 +16,10 @@ WITH taken AS (
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer, due)
     SELECT id, topic, epoch, 0, 10, %(consumer)s, now() FROM taken
+), tallied AS (
+    INSERT INTO tally_delta
+    SELECT topic, bucket(now()), count(*), 0, 0 FROM taken GROUP BY 1
+    UNION ALL SELECT topic, 0, 0, 0, -count(*) FROM taken GROUP BY 1
 )
 INSERT INTO delivery (id, topic, day, epoch, priority, due, expiry)
 SELECT t.id, t.topic, coalesce(r.day, t.day), t.epoch + 1, t.priority, now(), now() + t.ttl_ms * interval '1 millisecond'

@@ -20,6 +20,8 @@ WITH given AS (
     SELECT id, topic, (due AT TIME ZONE 'UTC')::date, priority, deliver_after, ttl_ms, is_json, payload,
            length(payload), headers, traceparent, max_retries, retry, key, producer
     FROM input
+), tallied AS (
+    INSERT INTO tally_delta SELECT topic, bucket(due), count(*), 0, 0 FROM input GROUP BY 1, 2
 ), queued AS (
     INSERT INTO delivery (id, topic, day, priority, due, expiry)
     SELECT id, topic, (due AT TIME ZONE 'UTC')::date, priority, due, due + ttl_ms * interval '1 millisecond'

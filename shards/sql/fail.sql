@@ -18,6 +18,16 @@ WITH given AS (
     FROM given g JOIN delivery d ON d.id = g.id JOIN message m ON m.id = d.id AND m.day = d.day
     WHERE g.due IS NULL
     RETURNING id, topic, epoch, attempts
+), tallied AS (
+    INSERT INTO tally_delta
+    SELECT topic, bucket(due), count(*), 0, 0 FROM waiting GROUP BY 1, 2
+    UNION ALL SELECT topic, 0, 0, -count(*), 0 FROM waiting GROUP BY 1
+    UNION ALL
+    SELECT d.topic, 0, 0, -count(*) FILTER (WHERE g.kind IS NOT NULL), count(*)
+    FROM given g JOIN delivery d ON d.id = g.id WHERE g.due IS NULL GROUP BY 1
+    UNION ALL
+    SELECT d.topic, bucket(d.due), -count(*), 0, 0
+    FROM given g JOIN delivery d ON d.id = g.id WHERE g.due IS NULL AND g.kind IS NULL GROUP BY 1, 2
 ), gone AS (
     DELETE FROM delivery d USING buried WHERE d.id = buried.id
 ), logged AS (

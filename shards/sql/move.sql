@@ -1,7 +1,7 @@
 -- Give a message that waits a new place. The epoch rises, so that whoever saw it at its old place cannot claim it there.
 -- Its ttl counts from a new due time. Answers leased, the new ref, and due (null: it is due).
 WITH found AS (
-    SELECT d.id, d.state = 2 AND d.until > now() AS leased, d.expiry - d.due AS ttl FROM delivery d
+    SELECT d.id, d.state = 2 AND d.until > now() AS leased, d.state, d.due FROM delivery d
     WHERE d.id = %(id)s AND d.topic = %(topic)s FOR UPDATE
 ), wish AS (
     SELECT greatest(now(), coalesce(%(at)s::timestamptz,
@@ -13,10 +13,17 @@ WITH found AS (
                           expiry = CASE WHEN w.given THEN w.due + m.ttl_ms * interval '1 millisecond' ELSE d.expiry END
     FROM found f, wish w, message m
     WHERE d.id = f.id AND NOT f.leased AND m.id = d.id AND m.day = d.day
-    RETURNING d.*
+    RETURNING d.*, f.state AS old_state, f.due AS old_due
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer, due)
     SELECT id, topic, epoch, attempts, 7, %(consumer)s, due FROM moved
+), tallied AS (
+    INSERT INTO tally_delta
+    SELECT topic, bucket(due), 1, 0, 0 FROM moved
+    UNION ALL
+    SELECT topic, CASE old_state WHEN 0 THEN bucket(old_due) ELSE 0 END, -(old_state = 0)::integer,
+           -(old_state > 0)::integer, 0
+    FROM moved
 )
 SELECT f.leased, ref(m.priority, m.due, m.id, m.epoch, m.day), CASE WHEN m.due > now() THEN m.due END
 FROM found f LEFT JOIN moved m ON m.id = f.id

@@ -15,5 +15,9 @@ WITH given AS (
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts + 1, 6, consumer FROM back
+), tallied AS (
+    INSERT INTO tally_delta
+    SELECT topic, bucket(due), count(*), 0, 0 FROM back GROUP BY 1, 2
+    UNION ALL SELECT topic, 0, 0, -count(*), 0 FROM back GROUP BY 1
 )
 SELECT position, topic, ref(priority, due, id, epoch, day) FROM back

@@ -1,21 +1,41 @@
--- One page of the topics of a namespace, or one of them, with their counts. A lease that has just run out is ready.
+-- One page of the topics of a namespace, or one of them, with their counts from the tally. What is due in the running
+-- ten seconds is looked at row by row; a lease that has just run out counts as leased until the lease daemon ends it.
 WITH page AS (
     SELECT id, name FROM topic
     WHERE namespace = %(namespace)s AND (%(topic)s::text IS NULL OR name = %(topic)s) AND name COLLATE "C" > %(after)s
     ORDER BY name COLLATE "C" LIMIT %(limit)s
-), held AS (
-    SELECT topic, count(*) FILTER (WHERE until > now()) AS leased, count(*) FILTER (WHERE until <= now()) AS lapsed,
-           min(due) FILTER (WHERE until <= now()) AS oldest
-    FROM delivery WHERE state > 0 AND topic IN (SELECT id FROM page) GROUP BY topic
+), sums AS (
+    SELECT topic, coalesce(sum(waiting) FILTER (WHERE bucket <= bucket(now())), 0) AS come,
+           coalesce(sum(waiting) FILTER (WHERE bucket > bucket(now())), 0) AS later, sum(leased) AS leased, sum(dead) AS dead
+    FROM (
+        SELECT * FROM tally WHERE topic IN (SELECT id FROM page)
+        UNION ALL SELECT * FROM tally_delta WHERE topic IN (SELECT id FROM page)
+    ) both_parts
+    GROUP BY topic
 )
-SELECT p.name, coalesce(w.ready, 0) + coalesce(h.lapsed, 0), coalesce(w.scheduled, 0), coalesce(h.leased, 0),
-       coalesce(g.dead, 0), (extract(epoch FROM now() - least(w.oldest, h.oldest)) * 1000)::bigint
+SELECT p.name, (coalesce(s.come, 0) - live.soon)::bigint, (coalesce(s.later, 0) + live.soon)::bigint,
+       coalesce(s.leased, 0)::bigint, coalesce(s.dead, 0)::bigint,
+       (extract(epoch FROM now() - live.oldest) * 1000)::bigint
 FROM page p
-LEFT JOIN held h ON h.topic = p.id
-LEFT JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE due <= now()) AS ready, count(*) FILTER (WHERE due > now()) AS scheduled,
-           min(due) FILTER (WHERE due <= now()) AS oldest
-    FROM delivery d WHERE d.topic = p.id AND d.state = 0
-) w ON true
-LEFT JOIN LATERAL (SELECT count(*) AS dead FROM dead_letter l WHERE l.topic = p.id) g ON true
+LEFT JOIN sums s ON s.topic = p.id
+CROSS JOIN LATERAL (
+    WITH RECURSIVE level(priority) AS (
+        SELECT min(d.priority) FROM delivery d WHERE d.topic = p.id AND d.state = 0
+        UNION ALL
+        SELECT (SELECT min(d.priority) FROM delivery d
+                WHERE d.topic = p.id AND d.state = 0 AND d.priority > level.priority)
+        FROM level WHERE level.priority IS NOT NULL
+    )
+    SELECT coalesce(sum((
+               SELECT count(*) FROM delivery d
+               WHERE d.topic = p.id AND d.state = 0 AND d.priority = level.priority AND d.due > now()
+                 AND d.due < to_timestamp(10.0 * (bucket(now()) + 1))
+           )), 0) AS soon,
+           min((
+               SELECT d.due FROM delivery d
+               WHERE d.topic = p.id AND d.state = 0 AND d.priority = level.priority AND d.due <= now()
+               ORDER BY d.due LIMIT 1
+           )) AS oldest
+    FROM level WHERE level.priority IS NOT NULL
+) live
 ORDER BY p.name COLLATE "C"

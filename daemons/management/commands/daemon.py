@@ -5,13 +5,14 @@ import uvloop
 from django.core.management.base import BaseCommand
 
 from daemons.base import Daemon, run_all
+from daemons.flusher import Flusher
 from daemons.leases import LeaseDaemon
 from daemons.prefetcher import Prefetcher
 from mqueue.core.conf import conf
 from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
 
-DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (LeaseDaemon, Prefetcher)}
+DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (Flusher, LeaseDaemon, Prefetcher)}
 
 
 class Command(BaseCommand):

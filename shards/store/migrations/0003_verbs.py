@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(
             migration_sql("0003_verbs.sql"),
-            "ALTER TABLE event DROP COLUMN due; DROP TABLE keyed; DROP FUNCTION ref; "
+            "ALTER TABLE event DROP COLUMN due; DROP TABLE keyed; DROP FUNCTION ref; DROP TABLE tally, tally_delta; "
             "TRUNCATE idempotency; ALTER TABLE idempotency ADD COLUMN day date NOT NULL",
         )
     ]

@@ -19,3 +19,27 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         || lpad(to_hex((extract(epoch FROM due) * 1000000)::bigint), 14, '0')
         || lpad(to_hex(id), 14, '0') || lpad(to_hex(epoch), 8, '0') || lpad(to_hex(day - date '2000-01-01'), 5, '0')
 $$;
+
+-- How many messages of a topic wait, are leased and are dead. Each statement that changes that adds a row to
+-- `tally_delta`, which nobody updates; the flusher folds them into `tally` now and then, and a count is the sum of both.
+-- What waits is counted by the ten seconds in which it is due, so that ready and scheduled need no touch when they
+-- change places; the rest is under bucket 0.
+CREATE TABLE IF NOT EXISTS tally (
+    topic   integer NOT NULL,
+    bucket  integer NOT NULL,
+    waiting bigint  NOT NULL,
+    leased  bigint  NOT NULL,
+    dead    bigint  NOT NULL,
+    PRIMARY KEY (topic, bucket)
+);
+CREATE TABLE IF NOT EXISTS tally_delta (LIKE tally);
+
+CREATE OR REPLACE FUNCTION bucket(due timestamptz) RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT floor(extract(epoch FROM due) / 10)::integer
+$$;
+INSERT INTO tally
+SELECT topic, bucket, sum(waiting), sum(leased), sum(dead) FROM (
+    SELECT topic, CASE state WHEN 0 THEN bucket(due) ELSE 0 END AS bucket,
+           (state = 0)::integer AS waiting, (state > 0)::integer AS leased, 0 AS dead FROM delivery
+    UNION ALL SELECT topic, 0, 0, 0, 1 FROM dead_letter
+) counted GROUP BY 1, 2 ON CONFLICT DO NOTHING;
