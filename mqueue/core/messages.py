@@ -22,6 +22,7 @@ DEFAULT_VISIBILITY_MS = 30_000
 Namespace = Annotated[str, Meta(pattern=names.NAMESPACE)]
 Topic = Annotated[str, Meta(pattern=names.TOPIC)]
 MessageId = Annotated[int, Meta(ge=0, lt=2**53)]
+Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=names.TEXT)]
 Visibility = Annotated[int, Meta(ge=1_000, le=43_200_000)]
 
 
@@ -43,7 +44,7 @@ class Message(Struct, frozen=True, gc=False):
     deliver_after: Annotated[datetime, Meta(tz=True)] | None = None
     delay_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] | None = None
     ttl_ms: Annotated[int, Meta(ge=1, le=10 * 365 * 86_400_000)] | None = None
-    idempotency_key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    idempotency_key: Key | None = None
     headers: dict[str, str] | None = None
     traceparent: Annotated[str, Meta(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")] | None = None
     max_retries: Annotated[int, Meta(ge=0, le=1000)] | None = None
@@ -103,7 +104,7 @@ class Find(Struct, frozen=True):
 
     namespace: Namespace
     topic: Topic | None = None
-    idempotency_key: str | None = None
+    idempotency_key: Key | None = None
     state: Literal["ready", "scheduled", "leased"] = "ready"
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
@@ -128,7 +129,7 @@ class DeadChoice(Place, frozen=True):
 class StatsPage(Struct, frozen=True):
     namespace: Namespace
     topic: Topic | None = None
-    after: str = ""
+    after: Annotated[str, Meta(max_length=128, pattern=names.TEXT)] = ""
 
 
 class Delivered(Struct, frozen=True, omit_defaults=True):
@@ -220,8 +221,6 @@ def wrong_with(message: Message) -> tuple[str, str] | None:
         return "payload", "exactly one of payload and body is needed"
     if message.deliver_after is not None and message.delay_ms is not None:
         return "delay_ms", "deliver_after and delay_ms exclude each other"
-    if message.idempotency_key is not None and "\0" in message.idempotency_key:
-        return "idempotency_key", "NUL is not allowed here"
     if message.headers and (wrong := _wrong_with_headers(message.headers)):
         return "headers", wrong
     return None

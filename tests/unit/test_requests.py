@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mqueue.api.requests import parse, parse_enqueue, parse_query, parse_settles
 from mqueue.core.errors import Invalid, MqueueError, TooLarge
-from mqueue.core.messages import Dequeue, Settle
+from mqueue.core.messages import Dequeue, Find, Settle, StatsPage
 
 GOOD: dict[str, Any] = {"namespace": "a", "topic": "t", "body": 1}
 
@@ -148,6 +148,19 @@ def test_a_dequeue_reads_the_same_from_query_and_body() -> None:
 def test_a_bad_dequeue_is_refused(query: bytes) -> None:
     with pytest.raises(Invalid):
         parse_query(query, Dequeue)
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        (b"namespace=a&after=%00", StatsPage),
+        (b"namespace=a&idempotency_key=a%00b", Find),
+        (b"namespace=a&after=" + b"x" * 129, StatsPage),
+    ],
+)
+def test_what_no_column_can_hold_is_not_looked_for(query: bytes, kind: type[Any]) -> None:
+    with pytest.raises(Invalid):
+        parse_query(query, kind)
 
 
 def test_settles_come_alone_or_in_an_array() -> None:
