@@ -1,5 +1,6 @@
 """One process serves both: the data plane's paths go to its own application, everything else to Django."""
 
+import asyncio
 import os
 from typing import Any
 
@@ -7,27 +8,36 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
 
 from django.core.asgi import get_asgi_application
 
+from mqueue.api.bridge import bridge
 from mqueue.api.fastlane import FastLane, Receive, Scope, Send
 from mqueue.core.conf import conf
 
 django = get_asgi_application()
-fast_lane = FastLane(conf())
+fast_lane = FastLane(conf()) if conf().api.fast_lane else None
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
         await lifespan(receive, send)
-    elif fast_lane.serves(scope["path"]):
+    elif fast_lane and fast_lane.serves(scope["path"]):
         await fast_lane(scope, receive, send)
     else:
         await django(scope, receive, send)  # type: ignore[arg-type]
 
 
 async def lifespan(receive: Receive, send: Send) -> None:
-    steps: dict[str, Any] = {"lifespan.startup": fast_lane.open, "lifespan.shutdown": fast_lane.close}
+    steps: dict[str, Any] = {"lifespan.startup": open_plane, "lifespan.shutdown": close_plane}
     while True:
         kind = (await receive())["type"]
         await steps[kind]()
         await send({"type": f"{kind}.complete"})
         if kind == "lifespan.shutdown":
             return
+
+
+async def open_plane() -> None:
+    await (fast_lane.open() if fast_lane else asyncio.to_thread(bridge().open))
+
+
+async def close_plane() -> None:
+    await (fast_lane.close() if fast_lane else asyncio.to_thread(bridge().close))

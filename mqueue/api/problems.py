@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest, HttpResponse
 
-from mqueue.core.errors import MqueueError, NotFound
+from mqueue.core.errors import Invalid, MqueueError, NotFound
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -32,6 +32,10 @@ def problem(error: MqueueError) -> tuple[int, dict[str, str], bytes]:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _response(NotFound(f"There is nothing at {request.path}"))
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _response(Invalid("Django cannot take this request", errors=[]))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -32,6 +32,7 @@ class Api:
     metrics_port: int
     tls_cert: Path | None
     tls_key: Path | None
+    fast_lane: bool
 
     @property
     def origin(self) -> str:
@@ -166,6 +167,7 @@ def _api(reader: "_Reader") -> Api:
         metrics_port=reader.integer("METRICS_PORT", 2112, 1, 65535),
         tls_cert=cert,
         tls_key=key,
+        fast_lane=reader.flag("MQUEUE_FAST_LANE", True),
     )
 
 

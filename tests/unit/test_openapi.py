@@ -6,9 +6,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mqueue.api.fastlane import OPEN_PATHS
 from mqueue.api.handlers import ROUTES
 from mqueue.api.openapi import EXAMPLE, LEASED, add_data_plane
+from mqueue.api.plane import OPEN_PATHS
 from mqueue.core import names
 
 

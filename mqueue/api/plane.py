@@ -1,0 +1,78 @@
+"""What a process holds to serve the data plane, and the rules that come before a handler. Both adapters ask here."""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from mqueue.api.handlers import Answer, route
+from mqueue.api.health import Health
+from mqueue.api.problems import problem
+from mqueue.core.conf import Conf
+from mqueue.core.errors import MethodNotAllowed, MqueueError, TooLarge, Unauthenticated, UnsupportedMedia
+from mqueue.core.messages import MAX_REQUEST
+from mqueue.core.tokens import Principal, Verifier
+from mqueue.engine.engine import Engine
+
+log = logging.getLogger(__name__)
+
+OPEN_PATHS = frozenset({"/health", "/live", "/ready"})
+LOOKS = frozenset({"GET", "HEAD"})
+WITH_BODY = frozenset({"POST", "PATCH"})
+Headers = Mapping[bytes, bytes]  # by names in lower case
+
+
+class Plane:
+    def __init__(self, conf: Conf) -> None:
+        self.engine = Engine(conf)
+        self.health = Health(conf, self.engine)
+        self._verifier = Verifier(conf.jwt_secret)
+
+    async def open(self) -> None:
+        await self.engine.open()
+
+    async def close(self) -> None:
+        await self.engine.close()
+        await self.health.close()
+
+    async def principal(self, headers: Headers) -> Principal:
+        """Who asks. Where both spellings are there, Authorization counts."""
+        given = headers.get(b"authorization") or headers.get(b"authorisation") or b""
+        scheme, _, token = given.partition(b" ")
+        if scheme.lower() != b"bearer":
+            raise Unauthenticated
+        return self._verifier.verify(token.strip().decode("latin-1"))
+
+
+def serves(path: str) -> bool:
+    return path in OPEN_PATHS or route(path) is not None
+
+
+def require_method(method: str, allowed: Iterable[str]) -> None:
+    if method not in allowed:
+        names = ", ".join(sorted(allowed))
+        raise MethodNotAllowed(f"This path takes {names}", headers={"allow": names})
+
+
+def require_json(method: str, headers: Headers) -> None:
+    """None at all is taken for JSON; a form, which is what a bare `curl -d` sends, is not."""
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if method in WITH_BODY and kind and kind != b"application/json":
+        raise UnsupportedMedia(f"The body has to be application/json, not {kind.decode('latin-1')}")
+
+
+def require_size(headers: Headers) -> None:
+    """What is announced as too large is not read at all."""
+    announced = headers.get(b"content-length", b"0")
+    require_fits(int(announced) if announced.isdigit() else 0)
+
+
+def require_fits(size: int) -> None:
+    if size > MAX_REQUEST:
+        raise TooLarge(f"The request is over {MAX_REQUEST} bytes")
+
+
+def refusal(error: Exception, method: str, path: str) -> Answer:
+    """The answer to a request that failed; what is nobody's fault but ours goes to the log."""
+    if isinstance(error, MqueueError):
+        return problem(error)
+    log.error("%s %s failed", method, path, exc_info=error)
+    return problem(MqueueError("This is our fault; the service's log says more."))
