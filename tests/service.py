@@ -96,6 +96,12 @@ class Service:
             time.sleep(0.02)
         return time.monotonic() - began
 
+    def is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
     def pid_of(self, name: str) -> int:
         pid: int = json.loads((self.data / "run" / f"{name}.json").read_text())["pid"]
         return pid

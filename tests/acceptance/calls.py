@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 PROBLEM = "application/problem+json"
 Json = dict[str, Any]
+once = pytest.mark.parametrize("adapter", ["fast lane"], indirect=True)  # not about what an adapter does
 
 
 def put(http: httpx.Client, namespace: str, topic: str = "t", **fields: Any) -> int:

@@ -1,26 +1,72 @@
-"""One running service a test worker, on databases of its own."""
+"""One running service a test worker, on databases of its own; and beside it an API process without the fast lane.
 
+Every test that asks for `service` or `http` runs against both, unless it carries `once`: it is then not about what an
+adapter does.
+"""
+
+import sys
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from tests.servers import running, worker_number
-from tests.service import Service
+from tests.service import START_S, Service
+
+
+class Services:
+    """Each starts when the first test needs it."""
+
+    def __init__(self) -> None:
+        servers, number = running(), worker_number()
+        self._prefix = f"s{number}"
+        self._data = servers.data / f"service-{number}"
+        self._env = servers.environment(self._prefix, 32 + number)
+        self._started: dict[str, Service] = {}
+
+    def __getitem__(self, adapter: str) -> Service:
+        if "fast lane" not in self._started:
+            running().clone(self._prefix)
+            self._started["fast lane"] = Service(self._data, self._env).start()
+        if adapter not in self._started:
+            self._started[adapter] = self._start_django()
+        return self._started[adapter]
+
+    def _start_django(self) -> Service:
+        """The API alone; leases end and partitions are made by the first service's daemons."""
+        data = self._data.with_name(f"{self._data.name}-django")
+        command = [sys.executable, "-m", "launch", "only", "api"]
+        service = Service(data, self._env | {"MQUEUE_FAST_LANE": "false"}, command).start(wait=False)
+        service.until(service.is_ready, START_S, "the API answers")
+        return service
+
+    def stop(self) -> None:
+        services = list(reversed(self._started.values()))
+        try:
+            for service in services:
+                assert service.stop() == 0, service.output()
+                assert service.descendants() == []
+        finally:
+            for service in services:
+                service.end()
 
 
 @pytest.fixture(scope="session")
-def service() -> Iterator[Service]:
-    servers, number = running(), worker_number()
-    prefix = f"s{number}"
-    servers.clone(prefix)
-    service = Service(servers.data / f"service-{number}", servers.environment(prefix, 32 + number))
-    try:
-        yield service.start()
-        assert service.stop() == 0
-        assert service.descendants() == []
-    finally:
-        service.end()
+def services() -> Iterator[Services]:
+    services = Services()
+    yield services
+    services.stop()
+
+
+@pytest.fixture(params=["fast lane", "django"])
+def adapter(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def service(services: Services, adapter: str) -> Service:
+    return services[adapter]
 
 
 @pytest.fixture

@@ -9,7 +9,10 @@ import pytest
 
 from launch.services import MANAGE
 from mqueue.core.conf import ROOT
+from tests.acceptance.calls import once
 from tests.service import Service
+
+pytestmark = once
 
 
 @pytest.fixture

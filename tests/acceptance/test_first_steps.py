@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.acceptance.calls import once
 from tests.service import SECRET, Service
 
 PROBLEM = "application/problem+json"
@@ -187,6 +188,7 @@ def test_health_needs_no_token_and_names_no_tenant(service: Service, http: httpx
         assert nobody.get("/live").status_code == nobody.get("/ready").status_code == 200
 
 
+@once
 def test_django_answers_beside_the_data_plane(service: Service) -> None:
     with httpx.Client(base_url=service.url, follow_redirects=True) as browser:
         login = browser.get("/admin/")
@@ -199,6 +201,7 @@ def test_django_answers_beside_the_data_plane(service: Service) -> None:
         assert "swagger" in browser.get("/api/docs/").text
 
 
+@once
 def test_the_token_of_the_banner_works(service: Service, namespace: str) -> None:
     headers = {"Authorization": f"Bearer {service.shown_token()}"}
     answer = httpx.post(
@@ -207,6 +210,7 @@ def test_the_token_of_the_banner_works(service: Service, namespace: str) -> None
     assert answer.status_code == 200
 
 
+@once
 def test_the_secret_is_in_no_output(service: Service) -> None:
     logs = "".join(path.read_text(errors="replace") for path in (service.data / "log").iterdir())
     assert SECRET not in service.output() + logs

@@ -6,8 +6,10 @@ import time
 
 import httpx
 
-from tests.acceptance.calls import events_of, get, put, settle, state_of
+from tests.acceptance.calls import events_of, get, once, put, settle, state_of
 from tests.service import Service
+
+pytestmark = once
 
 
 def poll_and_leave(service: Service, client: httpx.Client, path: str, after_s: float) -> None:
