@@ -24,6 +24,17 @@ Topic = Annotated[str, Meta(pattern=names.TOPIC)]
 MessageId = Annotated[int, Meta(ge=0, lt=2**53)]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=names.TEXT)]
 Visibility = Annotated[int, Meta(ge=1_000, le=43_200_000)]
+Time = Annotated[datetime, Meta(tz=True)]
+# What follows says more than decoding checks, or as much in other words: it is for those who read the description.
+Payload = Annotated[bytes, Meta(extra_json_schema={"pattern": names.BASE64})]
+Headers = Annotated[
+    dict[str, Annotated[str, Meta(extra_json_schema={"pattern": names.TEXT})]],
+    Meta(extra_json_schema={"maxProperties": MAX_HEADERS, "propertyNames": {"pattern": names.TEXT}}),
+]
+StoredHeaders = Annotated[
+    msgspec.Raw, Meta(extra_json_schema={"type": "object", "additionalProperties": {"type": "string"}})
+]
+Reason = Literal["max_retries", "expired", "rejected"]
 
 
 class Retry(Struct, frozen=True):
@@ -38,14 +49,14 @@ class Message(Struct, frozen=True, gc=False):
 
     namespace: Namespace
     topic: Topic
-    payload: bytes | UnsetType = UNSET
+    payload: Payload | UnsetType = UNSET
     body: msgspec.Raw | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=0, le=255)] = DEFAULT_PRIORITY
-    deliver_after: Annotated[datetime, Meta(tz=True)] | None = None
+    deliver_after: Time | None = None
     delay_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] | None = None
     ttl_ms: Annotated[int, Meta(ge=1, le=10 * 365 * 86_400_000)] | None = None
     idempotency_key: Key | None = None
-    headers: dict[str, str] | None = None
+    headers: Headers | None = None
     traceparent: Annotated[str, Meta(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")] | None = None
     max_retries: Annotated[int, Meta(ge=0, le=1000)] | None = None
     retry: Retry | None = None
@@ -95,7 +106,7 @@ class Move(Place, frozen=True):
     """PATCH /messages/{id}: a new place in the order."""
 
     priority: Annotated[int, Meta(ge=0, le=255)] | None = None
-    deliver_after: Annotated[datetime, Meta(tz=True)] | None = None
+    deliver_after: Time | None = None
     delay_ms: Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)] | None = None
 
 
@@ -139,14 +150,14 @@ class Delivered(Struct, frozen=True, omit_defaults=True):
     namespace: str
     topic: str
     priority: int
-    headers: msgspec.Raw
+    headers: StoredHeaders
     attempt: int
     max_retries: int
-    enqueued_at: datetime
-    deliver_after: datetime | None
-    lease_expires_at: datetime
+    enqueued_at: Time
+    deliver_after: Time | None
+    lease_expires_at: Time
     receipt: str
-    payload: bytes | UnsetType = UNSET
+    payload: Payload | UnsetType = UNSET
     body: msgspec.Raw | UnsetType = UNSET
     traceparent: str | UnsetType = UNSET
 
@@ -158,13 +169,13 @@ class DeadLetter(Struct, frozen=True):
     namespace: str
     topic: str
     priority: int
-    headers: msgspec.Raw
+    headers: StoredHeaders
     attempts: int
     error: str | None
-    reason: str
-    enqueued_at: datetime
-    died_at: datetime
-    payload: bytes | UnsetType = UNSET
+    reason: Reason
+    enqueued_at: Time
+    died_at: Time
+    payload: Payload | UnsetType = UNSET
     body: msgspec.Raw | UnsetType = UNSET
 
 
@@ -176,28 +187,31 @@ class Looked(Struct, frozen=True):
     topic: str
     state: Literal["scheduled", "ready", "leased", "acked", "dead", "cancelled"]
     priority: int
-    headers: msgspec.Raw
+    headers: StoredHeaders
     attempts: int
     max_retries: int
-    enqueued_at: datetime
-    deliver_after: datetime | None
-    due: datetime | None
-    lease_expires_at: datetime | None
-    expires_at: datetime | None
+    enqueued_at: Time
+    deliver_after: Time | None
+    due: Time | None
+    lease_expires_at: Time | None
+    expires_at: Time | None
     idempotency_key: str | None
-    payload: bytes | UnsetType = UNSET
+    payload: Payload | UnsetType = UNSET
     body: msgspec.Raw | UnsetType = UNSET
     traceparent: str | UnsetType = UNSET
-    died_at: datetime | UnsetType = UNSET
+    died_at: Time | UnsetType = UNSET
     error: str | UnsetType | None = UNSET
-    reason: str | UnsetType = UNSET
+    reason: Reason | UnsetType = UNSET
 
 
 class Event(Struct, frozen=True):
     """One step in the life of a message."""
 
-    event: str
-    at: datetime
+    event: Literal[
+        "published", "delivered", "redelivered", "nacked", "lapsed", "released", "moved", "acked", "dead", "replayed",
+        "cancelled", "deleted",
+    ]  # fmt: skip
+    at: Time
     attempt: int
     consumer: str | None
     detail: str | None

@@ -1,15 +1,20 @@
 """The OpenAPI document has the data plane, as its types have it."""
 
+import json
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import jsonschema
 import pytest
+from drf_spectacular.generators import SchemaGenerator
 
 from mqueue.api.handlers import ROUTES
 from mqueue.api.openapi import EXAMPLE, LEASED, add_data_plane
 from mqueue.api.plane import OPEN_PATHS
+from mqueue.api.requests import parse_dead_choice, parse_enqueue, parse_move
 from mqueue.core import names
+from mqueue.core.errors import Invalid
 
 
 @pytest.fixture
@@ -31,6 +36,67 @@ def test_its_schemas_are_json_schema_and_its_examples_fit(document: dict[str, An
         jsonschema.validate(example, schema)
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(example | {"namespace": "Not A Name"}, schema)
+
+
+def test_every_example_fits_its_schema(document: dict[str, Any]) -> None:
+    shown = 0
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            for part in [operation.get("requestBody"), *operation["responses"].values()]:
+                for content in (resolved(document, part) or {}).get("content", {}).values():
+                    if "example" in content:
+                        schema = content["schema"] | {"components": document["components"]}
+                        jsonschema.validate(content["example"], schema)
+                        shown += 1
+    assert shown > 50
+
+
+def resolved(document: dict[str, Any], part: Any) -> Any:
+    """What a reference leads to."""
+    if not part or "$ref" not in part:
+        return part
+    for name in part["$ref"].removeprefix("#/").split("/"):
+        document = document[name]
+    return document
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    for name in set(re.findall(r"'\$ref': '([^']+)'", str(document))):
+        assert resolved(document, {"$ref": name}), name
+
+
+@pytest.mark.parametrize(
+    ("name", "request_", "fits"),
+    [
+        ("Message", {"body": None}, True),
+        ("Message", {"payload": "AA=="}, True),
+        ("Message", {"payload": "AA"}, False),
+        ("Message", {"payload": "AA==", "body": 1}, False),
+        ("Message", {}, False),
+        ("Message", {"body": 1, "delay_ms": 1, "deliver_after": None}, True),
+        ("Message", {"body": 1, "delay_ms": 1, "deliver_after": "2026-01-01T00:00:00Z"}, False),
+        ("Message", {"body": 1, "headers": {"a": "\0"}}, False),
+        ("Move", {"priority": 1}, True),
+        ("Move", {"priority": None}, False),
+        ("Move", {"delay_ms": 1, "deliver_after": "2026-01-01T00:00:00Z"}, False),
+        ("DeadChoice", {"id": 1, "ids": None, "all": False}, True),
+        ("DeadChoice", {"id": 1, "all": True}, False),
+        ("DeadChoice", {"all": False}, False),
+    ],
+)
+def test_schemas_and_code_agree(document: dict[str, Any], name: str, request_: dict[str, Any], fits: bool) -> None:
+    asked = {"namespace": "a", "topic": "t"} | request_
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+    assert jsonschema.Draft202012Validator(schema).is_valid(asked) is fits
+    parse = {"Message": parse_enqueue, "Move": parse_move, "DeadChoice": parse_dead_choice}[name]
+    with nullcontext() if fits else pytest.raises(Invalid):
+        parse(json.dumps(asked).encode())
+
+
+def test_the_views_of_the_data_plane_are_not_described_twice(document: dict[str, Any]) -> None:
+    whole = SchemaGenerator(api_version="v1").get_schema(request=None, public=True)
+    assert whole["openapi"].startswith("3.1")
+    assert whole["paths"].keys() == document["paths"].keys()
 
 
 def test_patterns_are_understood_outside_python(document: dict[str, Any]) -> None:

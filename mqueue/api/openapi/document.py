@@ -1,0 +1,91 @@
+"""The paths and components of the document, from the table of operations."""
+
+import json
+
+from mqueue.api.openapi.examples import ID as EXAMPLE_ID
+from mqueue.api.openapi.operation import Operation
+from mqueue.api.openapi.operations import OPEN, OPERATIONS
+from mqueue.api.openapi.schemas import ID as ID_SCHEMA
+from mqueue.api.openapi.schemas import Json, parameters, ref, schemas
+from mqueue.api.problems import CONTENT_TYPE, problem
+from mqueue.core.errors import MqueueError, Unauthenticated
+
+JSON = "application/json"
+SECONDS: Json = {"type": "integer", "minimum": 1}
+MESSAGE_ID: Json = {"name": "id", "in": "path", "required": True, "schema": ID_SCHEMA, "example": EXAMPLE_ID}
+NO_STORE: Json = {"Cache-Control": {"schema": {"const": "no-store"}}}
+RETRY: Json = {
+    "Retry-After": {"description": "Seconds.", "required": True, "schema": SECONDS},
+    "Retry-After-Ms": {"description": "The same, finer.", "required": True, "schema": SECONDS},
+}
+CHALLENGE: Json = {"WWW-Authenticate": {"required": True, "schema": {"const": "Bearer"}}}
+TOKEN: Json = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "JWT",
+    "description": "`manage.py token` prints one. The header may be spelled Authorisation too.",
+}
+
+
+def add_data_plane(result: Json, generator: object, request: object, public: bool) -> Json:
+    """A drf-spectacular postprocessing hook."""
+    components = result.setdefault("components", {})
+    found = schemas()
+    components.setdefault("schemas", {}).update(found)
+    components.setdefault("responses", {}).update({kind.__name__: _refusal(kind) for kind in _errors()})
+    components.setdefault("securitySchemes", {})["token"] = TOKEN
+    paths = result.setdefault("paths", {})
+    for path, methods in OPERATIONS.items():
+        paths[path] = {method: _described(path, operation, found) for method, operation in methods.items()}
+    for path, (operation, unwell) in OPEN.items():
+        paths[path] = {"get": _open(operation, unwell)}
+    return result
+
+
+def _described(path: str, operation: Operation, found: Json) -> Json:
+    responses = {"200": _answer("Done", operation) | {"headers": operation.headers | NO_STORE}}
+    for kind in sorted(operation.errors, key=lambda kind: kind.http_status):
+        responses[str(kind.http_status)] = {"$ref": f"#/components/responses/{kind.__name__}"}
+    described = _head(operation) | {"security": [{"token": []}], "responses": responses}
+    if named := [MESSAGE_ID] * ("{id}" in path) + (_query(found, operation.query)):
+        described["parameters"] = named
+    if operation.body is not None:
+        content = {JSON: {"schema": operation.body, "example": operation.sent}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _open(operation: Operation, unwell: Json) -> Json:
+    responses = {"200": _answer("It does", operation)}
+    if unwell:
+        responses["503"] = {"description": "It does not", "content": {JSON: {"schema": unwell}}}
+    return _head(operation) | {"tags": ["health"], "security": [], "responses": responses}
+
+
+def _head(operation: Operation) -> Json:
+    head: Json = {"operationId": operation.name, "summary": operation.summary, "tags": [operation.tag]}
+    return head | ({"description": operation.description.strip()} if operation.description else {})
+
+
+def _answer(description: str, operation: Operation) -> Json:
+    return {
+        "description": description,
+        "content": {JSON: {"schema": operation.answer, "example": operation.example}},
+    }
+
+
+def _query(found: Json, name: str) -> list[Json]:
+    return parameters(found[name]) if name else []
+
+
+def _errors() -> list[type[MqueueError]]:
+    used = {kind for methods in OPERATIONS.values() for operation in methods.values() for kind in operation.errors}
+    return sorted(used, key=lambda kind: (kind.http_status, kind.__name__))
+
+
+def _refusal(kind: type[MqueueError]) -> Json:
+    """As the service renders it."""
+    _, _, body = problem(kind())
+    content = {CONTENT_TYPE: {"schema": ref("Problem"), "example": json.loads(body)}}
+    more = RETRY if kind.retryable else CHALLENGE if kind is Unauthenticated else {}
+    return {"description": f"`{kind.code}`: {kind.__doc__}", "headers": more, "content": content}
