@@ -4,7 +4,7 @@ import re
 
 NAMESPACE = r"^[a-z0-9][a-z0-9_-]{0,62}\Z"
 TOPIC = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}\Z"
-TEXT = r"^[^\0]*\Z"  # what PostgreSQL stores as text
+TEXT = r"^[^\x00]*\Z"  # what PostgreSQL stores as text
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\Z"
 
 is_namespace = re.compile(NAMESPACE).match
