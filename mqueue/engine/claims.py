@@ -11,6 +11,7 @@ from mqueue.core.messages import MAX_REQUEST
 from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.hot import Shard
 from mqueue.hot.refs import Ref
+from shards.arrays import Int4s, Int8s, Texts, array
 from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
@@ -66,8 +67,8 @@ class Claims:
         parameters = {
             "topic": topic,
             "limit": len(leases),
-            "visibility_ms": [lease.visibility_ms for lease in leases],
-            "consumer": [lease.consumer for lease in leases],
+            "visibility_ms": array(Int4s, [lease.visibility_ms for lease in leases]),
+            "consumer": array(Texts, [lease.consumer for lease in leases]),
             "most": MAX_REQUEST,
         }
         return [Claimed(*row) for row in await self._execute(statement("claim"), parameters)]
@@ -97,10 +98,10 @@ class Claims:
     async def _claim_refs(self, parts: Sequence[list[tuple[Ref, Lease]]]) -> list[list[Claimed | None]]:
         pairs = [pair for part in parts for pair in part]
         columns = {
-            "id": [ref.id for ref, _ in pairs],
-            "epoch": [ref.epoch for ref, _ in pairs],
-            "visibility_ms": [lease.visibility_ms for _, lease in pairs],
-            "consumer": [lease.consumer for _, lease in pairs],
+            "id": array(Int8s, [ref.id for ref, _ in pairs]),
+            "epoch": array(Int4s, [ref.epoch for ref, _ in pairs]),
+            "visibility_ms": array(Int4s, [lease.visibility_ms for _, lease in pairs]),
+            "consumer": array(Texts, [lease.consumer for _, lease in pairs]),
             "most": MAX_REQUEST,
         }
         found = {row[0]: Claimed(*row) for row in await self._execute(statement("claim_refs"), columns)}

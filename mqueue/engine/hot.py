@@ -44,6 +44,14 @@ class Shard:
         if offers:
             await self._offers.submit(offers, len(offers))
 
+    async def offer_many(self, by_topic: dict[int, tuple[str, int]], offers_of: Callable[[int], list[Offer]]) -> None:
+        """Offers that are costly to make: first each topic's least ref and due time, then all where they are of use."""
+        topics = [(topic, ref, due_us) for topic, (ref, due_us) in by_topic.items()]
+        useful = await self._sets.sieve(topics, self.clock.now_us())
+        await self.offer(
+            [offer for (topic, _, _), use in zip(topics, useful, strict=True) if use for offer in offers_of(topic)]
+        )
+
     async def offer_rows(self, rows: Iterable[Sequence[Any]]) -> None:
         """Rows of topic, ref and due, which is null or missing for what is due."""
         await self.offer([Offer(row[0], microseconds(row[2]) if row[2:] and row[2] else 0, row[1]) for row in rows])

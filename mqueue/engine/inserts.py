@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,29 +16,31 @@ from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.hot import Shard
 from mqueue.hot import refs
 from mqueue.hot.sets import Offer
+from shards.arrays import Array, Bools, Byteas, Int2s, Int4s, Int8s, Jsonbs, Texts, Timestamps, array
 from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
 
 # Any past time means now; one before the year 1 in UTC could be stored, and never be read again.
 LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-COLUMNS = (
-    "id",
-    "topic",
-    "priority",
-    "at",
-    "delay_ms",
-    "ttl_ms",
-    "is_json",
-    "payload",
-    "headers",
-    "traceparent",
-    "max_retries",
-    "retry",
-    "key",
-    "producer",
-)
-KEY = COLUMNS.index("key")
+COLUMNS: dict[str, type[Array]] = {
+    "id": Int8s,
+    "topic": Int4s,
+    "priority": Int2s,
+    "at": Timestamps,
+    "delay_ms": Int8s,
+    "ttl_ms": Int8s,
+    "is_json": Bools,
+    "payload": Byteas,
+    "headers": Jsonbs,
+    "traceparent": Texts,
+    "max_retries": Int2s,
+    "retry": Jsonbs,
+    "key": Texts,
+    "producer": Texts,
+}
+AT, DELAY_MS, KEY = (list(COLUMNS).index(name) for name in ("at", "delay_ms", "key"))
+FEW = 64  # messages that are offered without asking first
 FLIGHTS = 4
 LOAD = 1_000  # messages of one statement; a request with more goes alone
 LOOKS = 5
@@ -111,11 +114,22 @@ class Inserts:
             if isinstance(error, Undecided):
                 self._hot.owe({row[1] for part in parts for row in part})
             return [error] * len(parts)
-        await self._hot.offer([offer_of(row, done.at) for part in parts for row in part if _is_new(row, done)])
+        await self._offer([row for part in parts for row in part if _is_new(row, done)], done.at)
         return [done] * len(parts)
 
+    async def _offer(self, rows: list[Row], now: datetime.datetime) -> None:
+        if len(rows) <= FEW:
+            await self._hot.offer([offer_of(row, now) for row in rows])
+            return
+        by_topic: dict[int, list[Row]] = defaultdict(list)
+        for row in rows:
+            by_topic[row[1]].append(row)
+        least = {topic: _least(part, now) for topic, part in by_topic.items()}
+        await self._hot.offer_many(least, lambda topic: [offer_of(row, now) for row in by_topic[topic]])
+
     async def _commit(self, rows: list[Row]) -> Committed:
-        columns = dict(zip(COLUMNS, (list(column) for column in zip(*rows, strict=True)), strict=True))
+        by_column = list(zip(*rows, strict=True))
+        columns = {name: array(kind, values) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
         pid = 0
 
         async def insert() -> Committed:
@@ -127,15 +141,15 @@ class Inserts:
                 return Committed(found[0], frozenset(found[1]))
 
         try:
-            return await with_partitions(self._shard, _days_around(columns), insert)
+            return await with_partitions(self._shard, _days_around(rows), insert)
         except Undecided:
-            if done := await self._look_whether_committed(columns, pid):
+            if done := await self._look_whether_committed(rows, pid):
                 return done
             raise
 
-    async def _look_whether_committed(self, columns: dict[str, Any], pid: int) -> Committed | None:
+    async def _look_whether_committed(self, rows: list[Row], pid: int) -> Committed | None:
         """The connection was lost before the answer came. None: it cannot be told."""
-        plain = [number for number, key in zip(columns["id"], columns["key"], strict=True) if key is None]
+        plain = [row[0] for row in rows if row[KEY] is None]
         for _ in range(LOOKS if plain else 0):
             try:
                 async with self._shard.connection() as connection:
@@ -153,11 +167,22 @@ class Inserts:
         return None
 
 
-def _days_around(columns: dict[str, Any]) -> Iterator[datetime.date]:
+def _least(rows: list[Row], now: datetime.datetime) -> tuple[str, int]:
+    """The first ref of those that are due, and the first due time of the rest."""
+    urgent = min((row for row in rows if _is_due(row, now)), key=lambda row: (row[2], row[0]), default=None)
+    dues = [offer_of(row, now).due_us for row in rows if not _is_due(row, now)]
+    return (offer_of(urgent, now).ref if urgent else ""), min(dues, default=0)
+
+
+def _is_due(row: Row, now: datetime.datetime) -> bool:
+    return not row[DELAY_MS] and (row[AT] is None or row[AT] <= now)
+
+
+def _days_around(rows: list[Row]) -> Iterator[datetime.date]:
     """Asked for when a partition is missing. A past time means now; a day on either side: midnight is the server's."""
     now = datetime.datetime.now(datetime.UTC)
-    for at, delay_ms in zip(columns["at"], columns["delay_ms"], strict=True):
-        wish = at or now + datetime.timedelta(milliseconds=delay_ms or 0)
+    for row in rows:
+        wish = row[AT] or now + datetime.timedelta(milliseconds=row[DELAY_MS] or 0)
         day = max(wish, now).astimezone(datetime.UTC).date()
         yield from (day + datetime.timedelta(n) for n in (-1, 0, 1))
 

@@ -16,6 +16,7 @@ from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.failures import Wish, fail_leases
 from mqueue.engine.hot import Hot
 from mqueue.engine.topics import Topics
+from shards.arrays import Int4s, Int8s, Texts, array
 from shards.cluster import Cluster
 from shards.partitions import with_partitions
 from shards.pools import Database
@@ -170,9 +171,9 @@ def _epoch(settle: Settle) -> int | None:
 
 def _columns(rows: list[Row]) -> dict[str, Any]:
     return {
-        "position": list(range(len(rows))),
-        "id": [row.id for row in rows],
-        "topic": [row.topic for row in rows],
-        "epoch": [row.epoch for row in rows],
-        "consumer": [row.consumer for row in rows],
+        "position": array(Int4s, range(len(rows))),
+        "id": array(Int8s, [row.id for row in rows]),
+        "topic": array(Int4s, [row.topic for row in rows]),
+        "epoch": array(Int4s, [row.epoch for row in rows]),
+        "consumer": array(Texts, [row.consumer for row in rows]),
     }

@@ -47,8 +47,8 @@ class Sets:
     def __init__(self, client: "Redis", shard: int) -> None:
         self._shard, self._prefix = shard, keys.prefix(shard)
         self._keys = [keys.generation(shard)]
-        self._pop, self._done, self._offer, self._cool = (
-            client.register_script(script(name)) for name in ("pop", "done", "offer", "cool")
+        self._pop, self._done, self._offer, self._sieve, self._cool = (
+            client.register_script(script(name)) for name in ("pop", "done", "offer", "sieve", "cool")
         )
         self._away_until = 0.0
         self._owed: set[int] = set()  # topics whose offers were lost: they may not stay hot
@@ -82,6 +82,19 @@ class Sets:
             await self._done(keys=self._keys, args=arguments)
         except ERRORS as error:
             self._failed(error)
+
+    async def sieve(self, topics: Sequence[tuple[int, str, int]], now_us: int) -> list[bool]:
+        """Of topic, least ref that is due and least due time of the rest: where an offer would be of use."""
+        arguments: list[Any] = [self._prefix, now_us - DEMAND_US]
+        for one in topics:
+            arguments += one
+        try:
+            if not self.is_away and await self._pay():
+                return [answer == 1 for answer in await self._sieve(keys=self._keys, args=arguments)]
+        except ERRORS as error:
+            self._failed(error)
+        self.owe(topic for topic, _, _ in topics)
+        return [False] * len(topics)
 
     async def offer(self, offers: Sequence[Offer], now_us: int) -> None:
         """After this, no hot topic misses one of them: it is in its set, or the topic will be made cold."""
