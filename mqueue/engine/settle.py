@@ -66,7 +66,7 @@ class Settling:
         consumer: str,
         settles: Sequence[Settle],
     ) -> list[Outcome]:
-        outcomes: list[Outcome] = [NotLeased() for _ in settles]
+        outcomes: list[Outcome | None] = [None] * len(settles)
         parts: dict[Database, list[tuple[int, Row]]] = defaultdict(list)
         numbers = await self._topics.find_all({(settle.namespace, settle.topic) for settle in settles})
         for position, settle in enumerate(settles):
@@ -85,7 +85,7 @@ class Settling:
             await on(shard, part)
         else:
             await asyncio.gather(*(on(shard, part) for shard, part in parts.items()))
-        return outcomes
+        return [outcome or NotLeased() for outcome in outcomes]  # None: its topic was never made
 
     def _shared(self, verb: OnShard, kind: int | None) -> "dict[Database, Coalescer[list[Row], list[Outcome]]]":
         """Requests that come while a statement is under way share the next one."""
