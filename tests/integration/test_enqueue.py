@@ -1,0 +1,190 @@
+"""Commits that several requests share, and what happens when one of them is bad, or its answer lost."""
+
+import asyncio
+import os
+import socket
+from typing import Any
+
+import pytest
+
+from mqueue.core.conf import Conf
+from mqueue.core.errors import ShardUnavailable
+from mqueue.core.messages import Dequeue, StatsPage
+from mqueue.engine import inserts
+from mqueue.engine.engine import Engine
+from mqueue.engine.inserts import Inserts
+from mqueue.engine.keys import Keys
+from shards.pools import Database
+from tests.integration.messages import message, send
+from tests.integration.test_engine import bodies, take
+
+
+async def test_requests_that_come_together_share_commits(engine: Engine, namespace: str, monkeypatch: Any) -> None:
+    await send(engine, message(namespace))
+    commits: list[int] = []
+    commit = Inserts._commit
+
+    async def counted(self: Inserts, rows: list[Any]) -> Any:
+        commits.append(len(rows))
+        return await commit(self, rows)
+
+    monkeypatch.setattr(Inserts, "_commit", counted)
+    await asyncio.gather(*(send(engine, message(namespace)) for _ in range(200)))
+    assert sum(commits) == 200
+    assert len(commits) < 40
+
+
+async def test_a_message_that_cannot_be_stored_spoils_no_other(engine: Engine, namespace: str) -> None:
+    await send(engine, message(namespace))
+    bad = message(namespace, priority=256)  # its like never passes the API
+    good = [send(engine, message(namespace, body=n)) for n in range(20)]
+    outcomes = await asyncio.gather(*good[:10], engine.enqueue("p", [bad]), *good[10:], return_exceptions=True)
+    assert [type(outcome).__name__ for outcome in outcomes if not isinstance(outcome, list)] == ["CheckViolation"]
+    assert sorted(bodies(await take(engine, namespace, limit=100))) == [0, 1, *range(1, 20)]
+
+
+async def lost(engine: Engine, namespace: str, monkeypatch: Any, *, before_commit: bool) -> Any:
+    """Enqueue one message over a connection that is cut just before, or just after, its commit."""
+    await send(engine, message(namespace))
+    shard = engine.cluster.shard_of_topic(namespace, "t")
+    connection_of = Database.connection
+    cut = False
+
+    def cutting(self: Database) -> Any:
+        nonlocal cut
+        if cut or self is not shard:
+            return connection_of(self)
+        cut = True
+        return Cutting(connection_of(self), before_commit=before_commit)
+
+    monkeypatch.setattr(Database, "connection", cutting)
+    return await engine.enqueue("p", [message(namespace, body="here?")])
+
+
+class Cutting:
+    def __init__(self, real: Any, *, before_commit: bool) -> None:
+        self._real, self._before = real, before_commit
+
+    async def __aenter__(self) -> Any:
+        self._connection = await self._real.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> Any:
+        return await self._real.__aexit__(*error)
+
+    @property
+    def info(self) -> Any:
+        return self._connection.info
+
+    async def execute(self, *arguments: Any) -> Any:
+        if not self._before:
+            await self._connection.execute(*arguments)
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+        return await self._connection.execute("SELECT 1")
+
+
+async def test_a_commit_whose_answer_was_lost_is_found(engine: Engine, namespace: str, monkeypatch: Any) -> None:
+    result = await lost(engine, namespace, monkeypatch, before_commit=False)
+    assert (result.error, result.in_doubt) == (None, [])
+    assert bodies(await take(engine, namespace, limit=5)) == [1, "here?"]
+
+
+async def test_a_commit_that_never_came_is_not_called_in_doubt(
+    engine: Engine, namespace: str, monkeypatch: Any
+) -> None:
+    result = await lost(engine, namespace, monkeypatch, before_commit=True)
+    assert isinstance(result.error, ShardUnavailable)
+    assert (result.ids, result.in_doubt) == ([None], [])
+    assert bodies(await take(engine, namespace, limit=5)) == [1]
+
+
+async def test_an_answer_stops_at_16_mib_of_payload(engine: Engine, namespace: str) -> None:
+    big = "x" * (250 * 1024)
+    for _ in range(4):
+        await send(engine, *(message(namespace, body=big) for _ in range(25)))
+    seen: list[int] = []
+    for expected in (67, 33):
+        found = await take(engine, namespace, limit=1000)
+        assert expected - 2 <= len(found) <= expected + 2
+        assert sum(len(one.body) for one in found) <= 16 * 1024 * 1024  # type: ignore[arg-type, misc]
+        assert {one.attempt for one in found} == {1}
+        seen += [one.id for one in found]
+    assert seen == sorted(set(seen))
+    assert len(seen) == 100
+
+
+@pytest.mark.parametrize("crash", ["before the message", "before the confirmation"])
+@pytest.mark.parametrize("topic", ["t", "elsewhere"], ids=["same topic", "another topic"])
+async def test_a_key_whose_first_owner_crashed_names_one_message(
+    engine: Engine, namespace: str, configuration: Conf, monkeypatch: Any, crash: str, topic: str
+) -> None:
+    first = Engine(configuration)
+    await first.open()
+    monkeypatch.setattr(Keys, "confirm", _crash)
+    with monkeypatch.context() as patch:
+        if crash == "before the message":
+            patch.setattr(Inserts, "add", _crash)
+        with pytest.raises(RuntimeError):
+            await first.enqueue("p", [message(namespace, body="first", idempotency_key="k")])
+    monkeypatch.undo()
+    again = await asyncio.gather(
+        *(
+            engine.enqueue(
+                "p", [message(namespace, topic, body="second", idempotency_key="k"), message(namespace, topic)]
+            )
+            for _ in range(5)
+        )
+    )
+    assert len({result.ids[0] for result in again}) == 1
+    assert all(result.error is None for result in again)
+    await first.close()
+    found = [
+        one
+        for name in ("t", "elsewhere")
+        for one in await engine.dequeue("c", Dequeue(namespace, name, limit=100))
+        if bodies([one]) != [1]
+    ]
+    assert [one.id for one in found] == [again[0].ids[0]]
+    expected = "first" if crash == "before the confirmation" else "second"
+    assert bodies(found) == [expected]
+    duplicates = sum(result.duplicates for result in again)
+    assert duplicates == (5 if crash == "before the confirmation" else 4)
+
+
+async def _crash(*_: Any) -> None:
+    raise RuntimeError("crash")
+
+
+async def test_a_fenced_message_never_comes(engine: Engine, namespace: str, monkeypatch: Any) -> None:
+    """The first owner was only slow: by the time it adds its message, its key has gone to another topic."""
+    slow, go = asyncio.Event(), asyncio.Event()
+    add = Inserts.add
+
+    async def held(self: Inserts, rows: list[Any]) -> Any:
+        if rows[0][inserts.KEY] == "k" and not slow.is_set():
+            slow.set()
+            await go.wait()
+        return await add(self, rows)
+
+    await send(engine, message(namespace))
+    monkeypatch.setattr(Inserts, "add", held)
+    first = asyncio.create_task(engine.enqueue("p", [message(namespace, body="slow", idempotency_key="k")]))
+    await slow.wait()
+    second = await engine.enqueue("p", [message(namespace, "elsewhere", body="quick", idempotency_key="k")])
+    go.set()
+    result = await first
+    assert result.ids == second.ids
+    assert result.duplicates == 1
+    stats = {one.topic: one.ready for one in await engine.look.stats(StatsPage(namespace))}
+    assert stats == {"elsewhere": 1, "t": 1}
+
+
+async def test_a_key_may_be_used_again_after_its_window(engine: Engine, namespace: str, shard_0: Any) -> None:
+    first = await send(engine, message(namespace, idempotency_key="k"))
+    for shard in engine.cluster.shards:
+        async with shard.connection() as connection:
+            await connection.execute(
+                "UPDATE idempotency SET at = at - interval '25 hours' WHERE namespace = %s", [namespace]
+            )
+    assert await send(engine, message(namespace, idempotency_key="k")) != first
