@@ -48,13 +48,15 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     folder = Path(tempfile.mkdtemp(prefix="mqueue-bench-"))
     folder.chmod(0o755)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with socket.socket() as probe, socket.socket() as other:
+        for each in (probe, other):
+            each.bind(("127.0.0.1", 0))
+        port, metrics_port = probe.getsockname()[1], other.getsockname()[1]
     secret = secrets.token_hex(32)
     own = {
         "MQUEUE_DATA": str(folder / "data"),
         "MQUEUE_PORT": str(port),
+        "METRICS_PORT": str(metrics_port),
         "JWT_SECRET": secret,
         "MQUEUE_SHARDS": "1",
     }

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from mqueue.core import metrics
 from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
 
@@ -39,6 +40,7 @@ class Daemon(ABC):
         while not stop.is_set():
             try:
                 pause = await self.run_once()
+                metrics.ROUNDS.labels(self.name).inc()
             except Exception:
                 log.exception("%s: a round failed; the next one follows in %.0f s", self.name, AFTER_ERROR_S)
                 pause = AFTER_ERROR_S

@@ -15,7 +15,7 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("run", help="start everything and keep it running (make run)")
     only = verbs.add_parser("only", help="become one of our processes, under a supervisor of yours (Docker, systemd)")
-    only.add_argument("name", choices=["api", "daemons", "celery"])
+    only.add_argument("name", choices=["api", "daemons", "celery", "metrics"])
     verbs.add_parser("probe", help="exit 0 when the API answers that it is ready (for a health check)")
     psql = verbs.add_parser("psql", help="open psql on a shard or the control database (make psql SHARD=0)")
     psql.add_argument("database", help="a shard's number, or `control`")
@@ -39,6 +39,11 @@ def main() -> int:
 
 def become(name: str) -> int:
     conf().data.mkdir(parents=True, exist_ok=True)
+    try:
+        if address := services.ports(conf()).get(name):
+            probes.require_free_port(*address)  # or granian would say it in a traceback
+    except probes.PortTaken as error:
+        return fail(str(error))
     service = next(service for service in services.workers(conf()) if service.name == name)
     os.execve(service.command[0], service.command, service.env)
 

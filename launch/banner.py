@@ -8,6 +8,7 @@ TEMPLATE = """
     docs     {origin}/api/docs/
     admin    {origin}/admin/     (make an account: make superuser)
     health   {origin}/health
+    metrics  {metrics}/metrics
     logs     {data}/log/
     SQL      make psql SHARD=0
 
@@ -30,4 +31,6 @@ TEMPLATE = """
 
 def banner(conf: Conf, token: str) -> str:
     flags = "-s --cacert " + str(conf.api.tls_cert) + " " if conf.api.tls_cert else "-s "
-    return TEMPLATE.format(origin=conf.api.origin, data=conf.data, token=token, flags=flags)
+    return TEMPLATE.format(
+        origin=conf.api.origin, metrics=conf.api.metrics_origin, data=conf.data, token=token, flags=flags
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from launch import banner, embedded, probes, processes, services
 from launch.supervisor import StartError, Supervisor, say
-from mqueue.core import tokens
+from mqueue.core import seats, tokens
 from mqueue.core.conf import Conf, conf
 
 LOCK_PATIENCE_S = 20.0
@@ -46,7 +46,9 @@ async def _run(configuration: Conf, began: float) -> int:
     left = processes.sweep(notes, configuration.data, embedded.postgres_folder(configuration.embedded))
     if left:
         say(f"an earlier run was killed; ended what it had left: {', '.join(left)}")
-    probes.require_free_port(configuration.api.host, configuration.api.port, "MQUEUE_PORT")
+    for address in services.ports(configuration).values():
+        probes.require_free_port(*address)
+    seats.clear(configuration.metrics.folder)  # what is left of an earlier run has been ended
     supervisor = Supervisor(services.log_folder(configuration), notes)
     stop.supervisor = supervisor
     starting = asyncio.create_task(_start(supervisor, configuration, began))
@@ -134,7 +136,7 @@ def only_one(data: Path) -> Iterator[None]:
                 if time.monotonic() > deadline or not _is_stopping(data):
                     raise AlreadyRunning(
                         f"mqueue already runs on {data} (pid {holder}). Stop it with: kill {holder}; or start a second "
-                        "one with its own MQUEUE_DATA and MQUEUE_PORT"
+                        "one with its own MQUEUE_DATA, MQUEUE_PORT and METRICS_PORT"
                     ) from None
                 if not told:
                     say(f"another run (pid {holder}) is stopping; waiting for it")

@@ -25,7 +25,16 @@ def servers(conf: Conf, account: Account | None) -> list[Service]:
 
 
 def workers(conf: Conf) -> list[Service]:
-    return [_celery(conf), _api(conf), _daemons(conf)]
+    return [_celery(conf), _api(conf), _daemons(conf), _metrics(conf)]
+
+
+def ports(conf: Conf) -> dict[str, tuple[str, int, str]]:
+    """By service: where it listens, and the setting that says so."""
+    api = conf.api
+    return {
+        "api": (api.host, api.port, "MQUEUE_PORT"),
+        "metrics": (api.metrics_host, api.metrics_port, "METRICS_PORT"),
+    }
 
 
 def _postgres(conf: Conf, account: Account | None) -> Service:
@@ -50,13 +59,24 @@ def _valkey(conf: Conf, account: Account | None) -> Service:
 
 
 def _api(conf: Conf) -> Service:
-    command = [sys.executable, "-m", "granian", "mqueue.asgi:application", "--interface", "asgi", "--loop", "uvloop"]
-    command += ["--host", conf.api.host, "--port", str(conf.api.port), "--workers", str(conf.api.workers)]
-    command += ["--http", "1", "--no-ws", "--backlog", "4096", "--backpressure", "16384"]
+    command = _granian("mqueue.asgi:application", conf.api.host, conf.api.port, conf)
+    command += ["--workers", str(conf.api.workers), "--backlog", "4096", "--backpressure", "16384"]
+    ready = partial(probes.http, f"{conf.api.origin}/ready")
+    return Service("api", command, ready=ready, env=_counting_env(conf, "api"))
+
+
+def _metrics(conf: Conf) -> Service:
+    command = _granian("mqueue.exporter:application", conf.api.metrics_host, conf.api.metrics_port, conf)
+    return Service("metrics", command, ready=partial(probes.http, f"{conf.api.metrics_origin}/"), env=_our_env(conf))
+
+
+def _granian(application: str, host: str, port: int, conf: Conf) -> list[str]:
+    command = [sys.executable, "-m", "granian", application, "--interface", "asgi", "--loop", "uvloop"]
+    command += ["--host", host, "--port", str(port), "--http", "1", "--no-ws"]
     command += ["--workers-kill-timeout", "10", "--respawn-failed-workers"]
     if conf.api.tls_cert:
         command += ["--ssl-certificate", str(conf.api.tls_cert), "--ssl-keyfile", str(conf.api.tls_key)]
-    return Service("api", command, ready=partial(probes.http, f"{conf.api.origin}/ready"), env=_our_env(conf))
+    return command
 
 
 def _daemons(conf: Conf) -> Service:
@@ -76,8 +96,13 @@ def _with_ready_file(name: str, command: list[str], conf: Conf) -> Service:
     def forget() -> None:
         path.unlink(missing_ok=True)
 
-    env = _our_env(conf) | {"MQUEUE_READY_FILE": str(path)}
+    env = _counting_env(conf, name) | {"MQUEUE_READY_FILE": str(path)}
     return Service(name, command, ready=partial(probes.file, path), env=env, before_start=forget)
+
+
+def _counting_env(conf: Conf, name: str) -> dict[str, str]:
+    """prometheus_client looks for the first of them when it is imported."""
+    return _our_env(conf) | {"PROMETHEUS_MULTIPROC_DIR": str(conf.metrics.folder), "MQUEUE_SERVICE": name}
 
 
 def _our_env(conf: Conf) -> dict[str, str]:

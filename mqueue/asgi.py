@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
 
@@ -11,6 +10,7 @@ from django.core.asgi import get_asgi_application
 
 from mqueue.api.bridge import bridge
 from mqueue.api.fastlane import FastLane, Receive, Scope, Send
+from mqueue.api.lifespan import lifespan
 from mqueue.core.conf import conf
 
 django = get_asgi_application()
@@ -19,21 +19,11 @@ fast_lane = FastLane(conf()) if conf().api.fast_lane else None
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
-        await lifespan(receive, send)
+        await lifespan(receive, send, open_plane, close_plane)
     elif fast_lane and fast_lane.serves(scope["path"]):
         await fast_lane(scope, receive, send)
     else:
         await django(scope, receive, send)  # type: ignore[arg-type]
-
-
-async def lifespan(receive: Receive, send: Send) -> None:
-    steps: dict[str, Any] = {"lifespan.startup": open_plane, "lifespan.shutdown": close_plane}
-    while True:
-        kind = (await receive())["type"]
-        await steps[kind]()
-        await send({"type": f"{kind}.complete"})
-        if kind == "lifespan.shutdown":
-            return
 
 
 async def open_plane() -> None:

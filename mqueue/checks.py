@@ -20,7 +20,7 @@ from mqueue.hot.connection import connect
 SHORTEST_SECRET = 32
 OLDEST_POSTGRES = 15
 OLDEST_REDIS, OLDEST_VALKEY = (7, 0), (7, 2)
-PROCESSES_BESIDE_API = 3  # the daemons, the Celery worker and its tasks
+PROCESSES_BESIDE_API = 4  # the daemons, the Celery worker and its tasks, the metrics
 PATIENCE_S = 3
 
 

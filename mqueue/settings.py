@@ -1,5 +1,6 @@
 """Django's settings. What an operator may change comes from the environment, through `mqueue.core.conf`."""
 
+from mqueue.core import metrics  # noqa: F401  first: it says where django-prometheus keeps its numbers
 from mqueue.core.conf import conf
 from shards.databases import django_databases
 

@@ -73,6 +73,11 @@ class Database:
         self._background: set[asyncio.Task[None]] = set()
 
     @property
+    def number(self) -> int | None:
+        """Of the shard; the control database has none."""
+        return self._number
+
+    @property
     def is_up(self) -> bool:
         return not self._breaker.is_open
 

@@ -26,6 +26,7 @@ SETTINGS = (
     "JWT_SECRET",
     "MQUEUE_DATA",
     "MQUEUE_PORT",
+    "METRICS_PORT",
     "MAKELEVEL",
 )
 START_S, STOP_S = 60.0, 30.0
@@ -41,11 +42,13 @@ def free_port() -> int:
 
 class Service:
     def __init__(self, data: Path, env: dict[str, str] | None = None, command: list[str] | None = None) -> None:
-        self.data, self.port = data, free_port()
+        self.data, self.port, self.metrics_port = data, free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.metrics_url = f"http://127.0.0.1:{self.metrics_port}/metrics"
         self.log = data.parent / f"{data.name}.log"
         inherited = {name: value for name, value in os.environ.items() if name not in SETTINGS}
-        ours = {"MQUEUE_DATA": str(data), "MQUEUE_PORT": str(self.port), "JWT_SECRET": SECRET}
+        ports = {"MQUEUE_PORT": str(self.port), "METRICS_PORT": str(self.metrics_port)}
+        ours = {"MQUEUE_DATA": str(data), "JWT_SECRET": SECRET} | ports
         self.env = inherited | ours | (env or {})
         self._command = command or [sys.executable, "-m", "launch", "run"]
         self.process: subprocess.Popen[bytes] | None = None

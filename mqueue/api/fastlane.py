@@ -5,7 +5,7 @@ from typing import Any
 
 from mqueue.api import plane
 from mqueue.api.handlers import Answer, Request, route
-from mqueue.api.plane import OPEN_PATHS, Plane
+from mqueue.api.plane import METRICS, OPEN_PATHS, Plane
 from mqueue.api.presence import Watched
 from mqueue.core.conf import Conf
 
@@ -36,6 +36,9 @@ class FastLane:
         if path in OPEN_PATHS:
             plane.require_method(method, plane.LOOKS)
             return await self._plane.health.answer(path)
+        if path == METRICS:
+            plane.require_method(method, plane.LOOKS)
+            return await self._plane.metrics({name.lower(): value for name, value in scope["headers"]})
         found = route(path)
         assert found  # serves() saw to it
         handlers, message_id = found

@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Iterable, Mapping
 
+from mqueue.api.exposition import Exposition
 from mqueue.api.handlers import Answer, route
 from mqueue.api.health import Health
 from mqueue.api.problems import problem
+from mqueue.core import metrics
 from mqueue.core.conf import Conf
 from mqueue.core.errors import MethodNotAllowed, MqueueError, TooLarge, Unauthenticated, UnsupportedMedia
 from mqueue.core.messages import MAX_REQUEST
@@ -15,6 +17,7 @@ from mqueue.engine.engine import Engine
 log = logging.getLogger(__name__)
 
 OPEN_PATHS = frozenset({"/health", "/live", "/ready"})
+METRICS = "/metrics"  # the numbers of every namespace
 LOOKS = frozenset({"GET", "HEAD"})
 WITH_BODY = frozenset({"POST", "PATCH"})
 Headers = Mapping[bytes, bytes]  # by names in lower case
@@ -24,6 +27,7 @@ class Plane:
     def __init__(self, conf: Conf) -> None:
         self.engine = Engine(conf)
         self.health = Health(conf, self.engine)
+        self._exposition = Exposition(conf, self.engine.cluster, metrics.FOLDER)
         self._verifier = Verifier(conf.jwt_secret)
 
     async def open(self) -> None:
@@ -32,6 +36,7 @@ class Plane:
     async def close(self) -> None:
         await self.engine.close()
         await self.health.close()
+        await self._exposition.close()
 
     async def principal(self, headers: Headers) -> Principal:
         """Who asks. Where both spellings are there, Authorization counts."""
@@ -41,9 +46,13 @@ class Plane:
             raise Unauthenticated
         return self._verifier.verify(token.strip().decode("latin-1"))
 
+    async def metrics(self, headers: Headers) -> Answer:
+        (await self.principal(headers)).require_admin()
+        return await self._exposition.answer(headers.get(b"accept", b"").decode("latin-1"))
+
 
 def serves(path: str) -> bool:
-    return path in OPEN_PATHS or route(path) is not None
+    return path in OPEN_PATHS or path == METRICS or route(path) is not None
 
 
 def require_method(method: str, allowed: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from django.http import HttpRequest, HttpResponse
 
+from mqueue.core import metrics
 from mqueue.core.errors import Invalid, MqueueError, NotFound
 
 CONTENT_TYPE = "application/problem+json"
@@ -20,6 +21,8 @@ def problem(error: MqueueError) -> tuple[int, dict[str, str], bytes]:
         "detail": error.detail,
         "code": error.code,
     }
+    if error.http_status == 503:
+        metrics.PUSHED_BACK.labels(error.code).inc()
     headers = {"content-type": CONTENT_TYPE, "cache-control": "no-store"}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))

@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 from mqueue.api import handlers, plane
 from mqueue.api.bridge import bridge
 from mqueue.api.handlers import Answer, Handler, Request
-from mqueue.api.plane import OPEN_PATHS
+from mqueue.api.plane import LOOKS, METRICS, OPEN_PATHS
 from mqueue.core.errors import Invalid
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.core.tokens import Principal
@@ -78,11 +78,23 @@ class OpenView(PlaneView):
     authentication_classes = []
 
     def initial(self, request: DrfRequest, *args: Any, **kwargs: Any) -> None:
-        plane.require_method(str(request.method), plane.LOOKS)
+        plane.require_method(str(request.method), LOOKS)
         super().initial(request, *args, **kwargs)
 
     def get(self, request: DrfRequest) -> HttpResponse:
         return _response(bridge().call(lambda held: held.health.answer(request.path_info)))
+
+
+class MetricsView(PlaneView):
+    authentication_classes = []  # the plane asks for the token, and for what it carries
+
+    def initial(self, request: DrfRequest, *args: Any, **kwargs: Any) -> None:
+        plane.require_method(str(request.method), LOOKS)
+        super().initial(request, *args, **kwargs)
+
+    def get(self, request: DrfRequest) -> HttpResponse:
+        headers = _headers(request, CREDENTIALS | {b"accept": "HTTP_ACCEPT"})
+        return _response(bridge().call(lambda held: held.metrics(headers)))
 
 
 def _headers(request: DrfRequest, wanted: dict[bytes, str]) -> dict[bytes, bytes]:
@@ -114,4 +126,5 @@ def urls() -> list[URLPattern]:
         path(at.removeprefix("/").replace("{id}", "<str:message_id>"), VerbView.as_view(handlers=by_method))
         for at, by_method in handlers.ROUTES.items()
     ]
-    return verbs + [path(at.removeprefix("/"), OpenView.as_view()) for at in sorted(OPEN_PATHS)]
+    open_ = [path(at.removeprefix("/"), OpenView.as_view()) for at in sorted(OPEN_PATHS)]
+    return [*verbs, *open_, path(METRICS.removeprefix("/"), MetricsView.as_view())]

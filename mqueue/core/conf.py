@@ -36,9 +36,22 @@ class Api:
 
     @property
     def origin(self) -> str:
+        return self._origin(self.host, self.port)
+
+    @property
+    def metrics_origin(self) -> str:
+        return self._origin(self.metrics_host, self.metrics_port)
+
+    def _origin(self, host: str, port: int) -> str:
         scheme = "https" if self.tls_cert else "http"
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104  shown, not bound
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        host = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104  shown, not bound
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    folder: Path  # the files that processes count in: shared by all whose numbers are shown together
+    topics: int  # as many are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,7 @@ class Conf:
     data: Path
     wal_dir: Path
     api: Api
+    metrics: Metrics
     shard_urls: tuple[str, ...] = field(repr=False)
     control_url: str = field(repr=False)
     redis: Redis
@@ -129,6 +143,10 @@ def read(env: Mapping[str, str]) -> Conf:
         data=data,
         wal_dir=Path(reader.text("WAL_DIR", str(data / "wal"))).expanduser().absolute(),
         api=_api(reader),
+        metrics=Metrics(
+            folder=Path(reader.text("METRICS_DIR", str(data / "run" / "metrics"))).expanduser().absolute(),
+            topics=reader.integer("METRICS_TOPICS", 500, 1, 100_000),
+        ),
         shard_urls=shard_urls,
         control_url=reader.url("CONTROL_DATABASE_URL") or _control_beside(shard_urls, embedded),
         redis=Redis(
@@ -159,12 +177,15 @@ def _api(reader: "_Reader") -> Api:
         reader.problem("TLS_KEY_FILE" if cert else "TLS_CERT_FILE", "is missing: TLS needs both files")
     elif cert and key:
         _check_tls(reader, cert, key)
+    port, metrics_port = reader.integer("MQUEUE_PORT", 8080, 1, 65535), reader.integer("METRICS_PORT", 2112, 1, 65535)
+    if port == metrics_port:
+        reader.problem("METRICS_PORT", "is the same as MQUEUE_PORT")
     return Api(
         host=reader.address("MQUEUE_HOST", "127.0.0.1"),
-        port=reader.integer("MQUEUE_PORT", 8080, 1, 65535),
+        port=port,
         workers=reader.integer("MQUEUE_API_WORKERS", 1, 1, 256),
         metrics_host=reader.address("METRICS_HOST", "127.0.0.1"),
-        metrics_port=reader.integer("METRICS_PORT", 2112, 1, 65535),
+        metrics_port=metrics_port,
         tls_cert=cert,
         tls_key=key,
         fast_lane=reader.flag("MQUEUE_FAST_LANE", True),

@@ -31,6 +31,11 @@ class Principal:
         if not self.scopes & {ANY, scope, f"{namespace}:{scope}", f"{namespace}:{ANY}"}:
             raise Forbidden(f"The token does not carry the scope {scope}")
 
+    def require_admin(self) -> None:
+        """For what shows every namespace. `*` alone is not enough: a tenant's token may carry it for its own."""
+        if "admin" not in self.scopes and not (ANY in self.scopes and ANY in self.namespaces):
+            raise Forbidden("The token does not carry the scope admin")
+
     def require_any(self, namespace: str) -> None:
         """Whoever may do anything in a namespace may look at its messages."""
         if ANY not in self.namespaces and namespace not in self.namespaces:

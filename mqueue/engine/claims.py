@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString, NamedTuple
 
+from mqueue.core import metrics
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.engine.coalesce import Coalescer
@@ -54,6 +55,7 @@ class Claims:
 
     def __init__(self, shard: Database, hot: Shard) -> None:
         self._shard, self._hot = shard, hot
+        self._seconds = metrics.CLAIM_SECONDS.labels(shard.number)
         self._by_ref: Coalescer[list[tuple[Ref, Lease]], list[Claimed | None]] = Coalescer(
             self._claim_refs, most=MOST, flights=FLIGHTS, name="claim"
         )
@@ -71,7 +73,8 @@ class Claims:
             "consumer": array(Texts, [lease.consumer for lease in leases]),
             "most": MAX_REQUEST,
         }
-        return [Claimed(*row) for row in await self._execute(statement("claim"), parameters)]
+        rows = await metrics.timed(self._seconds, self._execute(statement("claim"), parameters))
+        return [Claimed(*row) for row in rows]
 
     async def early_among(self, refs: Sequence[Ref]) -> list[Ref]:
         """Those whose rows are not due yet by PostgreSQL's clock."""
@@ -104,7 +107,8 @@ class Claims:
             "consumer": array(Texts, [lease.consumer for _, lease in pairs]),
             "most": MAX_REQUEST,
         }
-        found = {row[0]: Claimed(*row) for row in await self._execute(statement("claim_refs"), columns)}
+        rows = await metrics.timed(self._seconds, self._execute(statement("claim_refs"), columns))
+        found = {row[0]: Claimed(*row) for row in rows}
         answers, position = [], 0
         for part in parts:
             answers.append([found.get(position + n + 1) for n in range(len(part))])

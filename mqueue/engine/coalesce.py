@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from mqueue.core import metrics
+
 I = TypeVar("I")  # noqa: E741  what a caller brings
 O = TypeVar("O")  # noqa: E741  what he gets
 
@@ -26,6 +28,7 @@ class Coalescer(Generic[I, O]):
         self._waiting: deque[tuple[I, int, asyncio.Future[O]]] = deque()
         self._weight = 0
         self._under_way: set[asyncio.Task[None]] = set()
+        self._sizes = metrics.BATCH_SIZE.labels(name)
 
     async def submit(self, item: I, weight: int = 1) -> O:
         return await self.post(item, weight)
@@ -63,6 +66,7 @@ class Coalescer(Generic[I, O]):
     async def _fly(self, load: list[tuple[I, int, asyncio.Future[O]]]) -> None:
         if not load:
             return
+        self._sizes.observe(len(load))
         try:
             answers = await self._call([item for item, _, _ in load])
         except Exception as error:  # noqa: BLE001  it is told to those who asked

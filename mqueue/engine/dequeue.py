@@ -4,6 +4,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from mqueue.core import metrics
 from mqueue.core.messages import Delivered, Dequeue
 from mqueue.engine.claims import Claims
 from mqueue.engine.hot import Hot
@@ -33,7 +34,9 @@ class Dequeuing:
             shard = self._cluster.shard_of_topic(*name)
             source = Source(name, number, shard, self._claims[shard], self._hot[shard])
             line = self._lines[number] = Line(source, self._hot, partial(self._forget, number))
-        return await line.take(wanted, consumer)
+        found = await line.take(wanted, consumer)
+        metrics.DEQUEUED.add(len(found), *name)
+        return found
 
     def _wake(self, topic: int, in_s: float) -> None:
         if line := self._lines.get(topic):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mqueue.core import metrics
 from mqueue.core.errors import MqueueError, ShardUnavailable, Undecided
 from mqueue.core.messages import Message
 from mqueue.engine.hot import Hot
@@ -133,6 +134,7 @@ class Enqueuing:
                 request.added(index)
             else:
                 not_added.append(index)
+        metrics.ENQUEUED.count(request.messages[i] for i in part if request.result.ids[i] is not None)
         return not_added
 
 

@@ -2,12 +2,13 @@
 
 import datetime
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from mqueue.core import metrics
 from mqueue.core.messages import DEFAULT_MAX_RETRIES, MAX_ERROR, Retry
 from mqueue.core.retry import Failure, decide
 from mqueue.engine.hot import Shard
@@ -17,6 +18,7 @@ from shards.sql import statement
 
 NACKED, LAPSED = 4, 5
 LAPSE_ERROR = "lease expired"
+Outcome = tuple[str, str, str | None]  # namespace, topic, why it is dead
 _retry = msgspec.json.Decoder(Retry)
 
 
@@ -35,7 +37,7 @@ async def fail_leases(
 ) -> dict[int, datetime.datetime | None]:
     """For each position that named a live lease: when it is due again, or None if it is dead."""
 
-    async def fail() -> tuple[dict[int, datetime.datetime | None], list[Any]]:
+    async def fail() -> tuple[dict[int, datetime.datetime | None], list[Any], list[Outcome]]:
         async with shard.connection() as connection, connection.transaction():
             rows = await (await connection.execute(statement("leased"), columns)).fetchall()
             seen: dict[int, tuple[Any, ...]] = {row[1]: row for row in reversed(rows)}  # an id named twice fails once
@@ -47,9 +49,10 @@ async def fail_leases(
             decided = _decided(verdicts)
             waiting = await (await connection.execute(statement("fail"), decided)).fetchall() if verdicts else []
             due = dict(zip(decided["id"], decided["due"], strict=True))
-            return {row[0]: due[row[1]] for row in seen.values()}, waiting
+            return {row[0]: due[row[1]] for row in seen.values()}, waiting, _outcomes(seen.values(), decided)
 
-    decided, waiting = await with_partitions(shard, (), fail)
+    decided, waiting, outcomes = await with_partitions(shard, (), fail)
+    metrics.failed(outcomes)
     await hot.offer_rows(waiting)
     return decided
 
@@ -57,7 +60,7 @@ async def fail_leases(
 async def fail_overdue(shard: Database, hot: Shard, limit: int) -> int:
     """End up to `limit` leases whose deadline has passed, and bury as many that wait past their ttl; how many."""
 
-    async def fail() -> tuple[int, list[Any]]:
+    async def fail() -> tuple[list[Any], list[Outcome]]:
         async with shard.connection() as connection, connection.transaction():
             rows = await (await connection.execute(statement("overdue"), {"limit": limit})).fetchall()
             verdicts = []
@@ -67,15 +70,16 @@ async def fail_overdue(shard: Database, hot: Shard, limit: int) -> int:
                 verdicts.append((row, failure, LAPSED if held else None, LAPSE_ERROR if held else None, None))
             decided = _decided(verdicts)
             waiting = await (await connection.execute(statement("fail"), decided)).fetchall() if verdicts else []
-            return len(rows), waiting
+            return waiting, _outcomes(rows, decided)
 
-    done, waiting = await with_partitions(shard, (), fail)
+    waiting, outcomes = await with_partitions(shard, (), fail)
+    metrics.failed(outcomes)
     await hot.offer_rows(waiting)
-    return done
+    return len(outcomes)
 
 
 def _failure(row: tuple[Any, ...], **more: Any) -> Failure:
-    _, _, _, attempts, expiry, max_retries, retry, _ = row
+    _, _, _, attempts, expiry, max_retries, retry, *_ = row
     return Failure(
         attempt=attempts,
         max_retries=DEFAULT_MAX_RETRIES if max_retries is None else max_retries,
@@ -88,11 +92,15 @@ def _failure(row: tuple[Any, ...], **more: Any) -> Failure:
 def _decided(verdicts: Sequence[tuple[Any, Failure, int | None, str | None, str | None]]) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {name: [] for name in ("id", "kind", "due", "reason", "error", "consumer")}
     for row, failure, kind, error, consumer in verdicts:
-        verdict = decide(failure, row[-1], random.random())  # noqa: S311  jitter is no secret
+        verdict = decide(failure, row[7], random.random())  # noqa: S311  jitter is no secret
         due, reason = (verdict, None) if isinstance(verdict, datetime.datetime) else (None, verdict)
         for name, value in zip(columns, (row[1], kind, due, reason, error, consumer), strict=True):
             columns[name].append(value)
     return columns
+
+
+def _outcomes(rows: Iterable[tuple[Any, ...]], decided: dict[str, Any]) -> list[Outcome]:
+    return [(row[8], row[9], reason) for row, reason in zip(rows, decided["reason"], strict=True)]
 
 
 def _kept(error: str | None) -> str | None:

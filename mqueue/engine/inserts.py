@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import psycopg
 
+from mqueue.core import metrics
 from mqueue.core.errors import ShardUnavailable, Undecided
 from mqueue.core.messages import Message
 from mqueue.engine.coalesce import Coalescer
@@ -141,7 +142,8 @@ class Inserts:
                 return Committed(found[0], frozenset(found[1]))
 
         try:
-            return await with_partitions(self._shard, _days_around(rows), insert)
+            work = with_partitions(self._shard, _days_around(rows), insert)
+            return await metrics.timed(metrics.COMMIT_SECONDS.labels(self._shard.number), work)
         except Undecided:
             if done := await self._look_whether_committed(rows, pid):
                 return done

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from mqueue.core import metrics
 from mqueue.core.messages import Delivered, Dequeue
 from mqueue.engine.coalesce import may_fly
 
@@ -14,6 +15,7 @@ MOST, MOST_CALLERS = 1_000, 128  # messages and consumers of one claim
 FLIGHTS = 4
 LOOK_EVERY_S = 1.0  # for an arrival whose wake-up was lost
 LOOK_ALONE_EVERY_S = 0.1  # while nobody can wake us
+GROUPS = metrics.BATCH_SIZE.labels("line")
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +109,7 @@ class Line:
 
     async def _serve(self, group: list[Waiter]) -> None:
         began, wakes = time.monotonic(), self._wakes
+        GROUPS.observe(len(group))
         try:
             found = await self._source.claim(group)
         except Exception as error:  # noqa: BLE001  it is told to those who asked
@@ -138,6 +141,7 @@ class Line:
             if waiter.answer.done():
                 unwanted += messages
             elif messages:
+                metrics.DEQUEUE_SECONDS.observe(time.monotonic() - waiter.eager_since)
                 waiter.answer.set_result(messages)
             else:
                 self._rest(waiter, wakes)

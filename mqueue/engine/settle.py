@@ -9,7 +9,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, LiteralString, NamedTuple
 
-from mqueue.core import receipts
+from mqueue.core import metrics, receipts
 from mqueue.core.errors import MqueueError, NotLeased, StaleReceipt
 from mqueue.core.messages import DEFAULT_VISIBILITY_MS, Nack, Settle
 from mqueue.engine.coalesce import Coalescer
@@ -112,6 +112,8 @@ class Settling:
 
     async def _ack(self, shard: Database, rows: list[Row]) -> Outcomes:
         found = await _execute(shard, statement("ack"), _columns(rows))
+        metrics.ACKED.count(rows[row[0]].settle for row in found)
+        metrics.END_TO_END_SECONDS.observe_each(row[1] for row in found)
         return {row[0]: Settled("acked") for row in found}
 
     async def _release(self, shard: Database, rows: list[Row]) -> Outcomes:
@@ -131,6 +133,7 @@ class Settling:
             if isinstance(row.settle, Nack)
         ]
         decided = await fail_leases(shard, self._hot[shard], _columns(rows), wishes)
+        metrics.NACKED.count(rows[position].settle for position in decided)
         return {position: _nacked(due) for position, due in decided.items()}
 
 

@@ -1,15 +1,17 @@
 -- Lock up to %(limit)s leases whose deadline has passed, and up to %(limit)s that wait and are past their ttl. Answers
 -- as `leased` does, with the deadline (null: it waits) in the place of the position.
 SELECT * FROM (
-    SELECT d.until, d.id, d.epoch, d.attempts, d.expiry, m.max_retries, m.retry::text, now()
-    FROM delivery d JOIN message m ON m.id = d.id AND m.day = d.day
+    SELECT d.until, d.id, d.epoch, d.attempts, d.expiry, m.max_retries, m.retry::text, now(),
+           coalesce(t.namespace, '_other'), coalesce(t.name, '_other')
+    FROM delivery d JOIN message m ON m.id = d.id AND m.day = d.day LEFT JOIN topic t ON t.id = d.topic
     WHERE d.state > 0 AND d.until <= now()
     ORDER BY d.until LIMIT %(limit)s FOR UPDATE OF d SKIP LOCKED
 ) lapsed
 UNION ALL
 SELECT * FROM (
-    SELECT NULL::timestamptz, d.id, d.epoch, d.attempts, d.expiry, m.max_retries, m.retry::text, now()
-    FROM delivery d JOIN message m ON m.id = d.id AND m.day = d.day
+    SELECT NULL::timestamptz, d.id, d.epoch, d.attempts, d.expiry, m.max_retries, m.retry::text, now(),
+           coalesce(t.namespace, '_other'), coalesce(t.name, '_other')
+    FROM delivery d JOIN message m ON m.id = d.id AND m.day = d.day LEFT JOIN topic t ON t.id = d.topic
     WHERE d.state = 0 AND d.expiry <= now()
     ORDER BY d.expiry LIMIT %(limit)s FOR UPDATE OF d SKIP LOCKED
 ) expired

@@ -37,7 +37,7 @@ def described() -> Any:
 
 
 OPERATIONS = [(path, method) for path, methods in described().raw_schema["paths"].items() for method in methods]
-TAKES_NOTHING = ("/health", "/live", "/ready")
+TAKES_NOTHING = ("/health", "/live", "/ready", "/metrics")
 CASES = [
     pytest.param(path, method.upper(), mode, id=f"{method.upper()} {path} {mode.value}")
     for path, method in OPERATIONS

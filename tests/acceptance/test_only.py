@@ -1,6 +1,7 @@
 """Each process alone, as Docker or systemd starts it."""
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.certificates import certificate
 from tests.servers import running, worker_number
 from tests.service import Service
 
@@ -36,6 +38,35 @@ def test_the_api_alone_serves(alone: Service) -> None:
     assert httpx.get(f"{alone.url}/health").json()["status"] == "OK"
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
+
+
+def test_the_metrics_alone_are_served_over_tls_too(alone: Service, tmp_path: Path) -> None:
+    certificate(tmp_path, "a")
+    alone.env |= {"TLS_CERT_FILE": str(tmp_path / "a.crt"), "TLS_KEY_FILE": str(tmp_path / "a.key")}
+    url = alone.metrics_url.replace("http:", "https:")
+    process = only(alone, "metrics")
+
+    def found() -> str:
+        try:
+            return httpx.get(url, verify=False).text
+        except httpx.TransportError:
+            return ""
+
+    alone.until(lambda: 'mqueue_shard_health{shard="1"} 1.0' in found(), 20, "it answers")
+    assert 'mqueue_processes{service="api"} 0.0' in found()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("name", ["api", "metrics"])
+def test_a_taken_port_is_named_without_a_traceback(alone: Service, name: str) -> None:
+    port, setting = {"api": (alone.port, "MQUEUE_PORT"), "metrics": (alone.metrics_port, "METRICS_PORT")}[name]
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        assert only(alone, name).wait(20) == 1
+    assert f"set {setting}" in alone.output()
+    assert "Traceback" not in alone.output()
 
 
 @pytest.mark.parametrize("name", ["daemons", "celery"])

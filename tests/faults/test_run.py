@@ -91,7 +91,7 @@ def running() -> Iterator[Service]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-@pytest.mark.parametrize("name", ["postgres", "valkey", "api", "daemons", "celery"])
+@pytest.mark.parametrize("name", ["postgres", "valkey", "api", "daemons", "celery", "metrics"])
 def test_whatever_is_killed_comes_back(running: Service, name: str) -> None:
     running.until(lambda: is_well(running), 10, "everything is well")
     sent, before = put(running, name), running.pid_of(name)

@@ -47,7 +47,7 @@ def test_it_is_valid_against_the_schema_of_compose() -> None:
 
 
 def test_it_has_every_part_of_the_service() -> None:
-    assert {"shard-0", "shard-1", "redis", "migrate", "api", "daemons", "celery", "certs"} <= SERVICES.keys()
+    assert {"shard-0", "shard-1", "redis", "migrate", "api", "daemons", "celery", "metrics", "certs"} <= SERVICES.keys()
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -98,7 +98,7 @@ def test_every_secret_comes_from_the_file_that_make_env_writes() -> None:
     assert all(f"\n{name}=" in text for name in wanted)
 
 
-@pytest.mark.parametrize("name", ["api", "daemons", "celery"])
+@pytest.mark.parametrize("name", ["api", "daemons", "celery", "metrics"])
 def test_commands_are_ours(name: str) -> None:
     assert OURS[name]["command"] == ["python", "-m", "launch", "only", name]
 

@@ -109,6 +109,11 @@ def test_an_empty_secret_file_is_not_taken_for_a_secret(tmp_path: Path) -> None:
         read({"MQUEUE_DATA": str(tmp_path)})
 
 
+def test_the_two_ports_cannot_be_one() -> None:
+    with pytest.raises(ConfError, match="METRICS_PORT is the same as MQUEUE_PORT"):
+        read(SECRET | {"MQUEUE_PORT": "2112"})
+
+
 def test_localhost_is_an_address() -> None:
     assert read(SECRET | {"MQUEUE_HOST": "localhost"}).api.host == "127.0.0.1"
     assert read(SECRET | {"MQUEUE_HOST": "::"}).api.origin == "http://127.0.0.1:8080"

@@ -11,7 +11,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from mqueue.api.handlers import ROUTES
 from mqueue.api.openapi import EXAMPLE, LEASED, add_data_plane
-from mqueue.api.plane import OPEN_PATHS
+from mqueue.api.plane import METRICS, OPEN_PATHS
 from mqueue.api.requests import parse_dead_choice, parse_enqueue, parse_move
 from mqueue.core import names
 from mqueue.core.errors import Invalid
@@ -25,7 +25,7 @@ def document() -> dict[str, Any]:
 def test_it_has_every_path_and_method_that_is_served(document: dict[str, Any]) -> None:
     described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
     served = {(path, method) for path, handlers in ROUTES.items() for method in handlers}
-    assert described == served | {(path, "GET") for path in OPEN_PATHS}
+    assert described == served | {(path, "GET") for path in (*OPEN_PATHS, METRICS)}
 
 
 def test_its_schemas_are_json_schema_and_its_examples_fit(document: dict[str, Any]) -> None:

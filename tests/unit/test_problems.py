@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from prometheus_client import REGISTRY
 
 from mqueue.api.problems import problem
 from mqueue.core import errors
@@ -30,6 +31,16 @@ def test_every_error_renders_with_its_own_code_and_status(kind: type[MqueueError
 @pytest.mark.parametrize("kind", every_error())
 def test_the_drawn_tree_names_every_error(kind: type[MqueueError]) -> None:
     assert f"{kind.__name__} " in (errors.__doc__ or "") or kind is MqueueError
+
+
+def test_what_is_pushed_back_is_counted_by_its_code() -> None:
+    def counted(code: str) -> float:
+        return REGISTRY.get_sample_value("mqueue_pushed_back_total", {"reason": code}) or 0
+
+    before = counted("control_unavailable"), counted("invalid")
+    problem(errors.ControlUnavailable())
+    problem(errors.Invalid())
+    assert (counted("control_unavailable"), counted("invalid")) == (before[0] + 1, before[1])
 
 
 def test_retry_after_is_whole_seconds_and_at_least_one() -> None:

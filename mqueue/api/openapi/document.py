@@ -4,7 +4,7 @@ import json
 
 from mqueue.api.openapi.examples import ID as EXAMPLE_ID
 from mqueue.api.openapi.operation import Operation
-from mqueue.api.openapi.operations import OPEN, OPERATIONS
+from mqueue.api.openapi.operations import METRICS, OPEN, OPERATIONS
 from mqueue.api.openapi.schemas import ID as ID_SCHEMA
 from mqueue.api.openapi.schemas import Json, parameters, ref, schemas
 from mqueue.api.problems import CONTENT_TYPE, problem
@@ -39,6 +39,7 @@ def add_data_plane(result: Json, generator: object, request: object, public: boo
         paths[path] = {method: _described(path, operation, found) for method, operation in methods.items()}
     for path, (operation, unwell) in OPEN.items():
         paths[path] = {"get": _open(operation, unwell)}
+    paths["/metrics"] = {"get": METRICS}
     return result
 
 

@@ -193,6 +193,18 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         )
     },
 }
+METRICS: Json = {
+    "operationId": "metrics",
+    "summary": "Counters and gauges for Prometheus",
+    "description": "Of every namespace. Scope `admin`, or `*` in a token for every namespace.",
+    "tags": ["health"],
+    "security": [{"token": []}],
+    "responses": {
+        "200": {"description": "Prometheus' text format", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        "401": {"$ref": "#/components/responses/Unauthenticated"},
+        "403": {"$ref": "#/components/responses/Forbidden"},
+    },
+}
 OPEN: dict[str, tuple[Operation, Json]] = {  # no token; and what a 503 says
     "/health": (Operation("health", "What works and what does not", ref("Health"), ex.HEALTH), ref("Health")),
     "/live": (Operation("live", "The process runs", LIVE, {"status": "OK"}), {}),
