@@ -53,12 +53,12 @@ async def dequeue(engine: Engine, principal: Principal, request: Request) -> Ans
     else:
         wanted = requests.parse_query(request.query, Dequeue)
     principal.require(wanted.namespace, "dequeue")
-    found = await request.client.unless_left(engine.dequeue(principal.subject, wanted)) or []
+    found = await request.client.unless_left(engine.dequeue(principal.subject, wanted), waits=wanted.wait_ms > 0)
     if found and request.client.has_left:
         await engine.release(
             principal.subject, [Settle(one.id, one.namespace, one.topic, one.receipt) for one in found]
         )
-    return 200, FRESH, msgspec.json.encode(found)
+    return 200, FRESH, msgspec.json.encode(found or [])
 
 
 async def ack(engine: Engine, principal: Principal, request: Request) -> Answer:

@@ -12,8 +12,8 @@ class Present:
 
     has_left = False
 
-    async def unless_left(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What the work answers, or None if the client leaves before; the work is cancelled then."""
+    async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
+        """What the work answers. If it waits and the client leaves before: None, and the work is cancelled."""
         return await work
 
 
@@ -24,19 +24,24 @@ class Watched(Present):
         self._receive = receive
         self.has_left = False
 
-    async def unless_left(self, work: Coroutine[Any, Any, T]) -> T | None:
-        working = asyncio.ensure_future(work)
+    async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
         leaving = asyncio.ensure_future(self._receive())
         try:
-            await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-            self.has_left = leaving.done()
-            if not working.done():
-                working.cancel()
-            return await working
-        except asyncio.CancelledError:
-            if self.has_left:
-                return None
-            working.cancel()
-            raise
+            return await (_first(work, leaving) if waits else work)
         finally:
+            self.has_left = leaving.done()
             leaving.cancel()
+
+
+async def _first(work: Coroutine[Any, Any, T], leaving: "asyncio.Future[Any]") -> T | None:
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+        return await working
+    except asyncio.CancelledError:
+        if leaving.done():
+            return None
+        working.cancel()
+        raise

@@ -11,7 +11,7 @@ I = TypeVar("I")  # noqa: E741  what a caller brings
 O = TypeVar("O")  # noqa: E741  what he gets
 
 
-WORTH = 8  # what has to wait for a flight beside others, for each of them: small loads cost more than they hurry
+WORTH = 24  # what has to wait for a flight beside others, for each of them: small loads cost more than they hurry
 
 
 def may_fly(waiting: int, under_way: int, most: int) -> bool:

@@ -1,5 +1,6 @@
 """The sets of all shards, as the verbs use them: callers share calls, and every row that waits is offered."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -16,8 +17,10 @@ from mqueue.hot.wakes import Wakes
 from shards.clock import Clock
 from shards.cluster import Cluster
 from shards.pools import Database
+from shards.tasks import end
 
 PATIENCE_S = 0.25  # a Redis that takes longer is left alone; everything works without
+FORGET_S = 0.05  # unless a pop takes them along before
 TOPICS, OFFERS = 200, 2_000  # of one call
 
 
@@ -27,18 +30,26 @@ class Shard:
     def __init__(self, database: Database, sets: Sets) -> None:
         self.clock, self._sets = Clock(database), sets
         self._pops: Coalescer[tuple[int, int], Head] = Coalescer(self._pop, most=TOPICS, name="pop")
-        self._dones: Coalescer[list[tuple[int, str]], None] = Coalescer(self._done, most=OFFERS, name="done")
+        self._claimed: list[tuple[int, str]] = []  # refs to be forgotten with the next pop, or soon
+        self._forgetting: asyncio.Task[None] | None = None
         self._offers: Coalescer[list[Offer], None] = Coalescer(self._offer, most=OFFERS, flights=2, name="offer")
 
     @property
     def is_away(self) -> bool:
         return self._sets.is_away
 
+    async def close(self) -> None:
+        await self.clock.close()
+        await end(self._forgetting)
+
     async def pop(self, topic: int, limit: int) -> Head:
         return await self._pops.submit((topic, limit))
 
     def done(self, taken: list[tuple[int, str]]) -> None:
-        self._dones.post(taken, len(taken))
+        """They are claimed, or claim nothing any more; nobody waits for Redis to know."""
+        self._claimed += taken
+        if self._forgetting is None or self._forgetting.done():
+            self._forgetting = asyncio.create_task(self._forget(), name="forget what is claimed")
 
     async def offer(self, offers: list[Offer]) -> None:
         if offers:
@@ -69,11 +80,14 @@ class Shard:
             raise
 
     async def _pop(self, wanted: Sequence[tuple[int, int]]) -> Sequence[Head]:
-        return await self._sets.pop(wanted, self.clock.now_us())
+        claimed, self._claimed = self._claimed, []
+        return await self._sets.pop(wanted, self.clock.now_us(), claimed)
 
-    async def _done(self, parts: Sequence[list[tuple[int, str]]]) -> Sequence[None]:
-        await self._sets.done(pair for part in parts for pair in part)
-        return [None] * len(parts)
+    async def _forget(self) -> None:
+        await asyncio.sleep(FORGET_S)
+        while claimed := self._claimed[:OFFERS]:
+            del self._claimed[:OFFERS]
+            await self._sets.done(claimed)
 
     async def _offer(self, parts: Sequence[list[Offer]]) -> Sequence[None]:
         await self._sets.offer([one for part in parts for one in part], self.clock.now_us())
@@ -117,7 +131,7 @@ class Hot:
     async def close(self) -> None:
         await self._wakes.close()
         for shard in self._shards.values():
-            await shard.clock.close()
+            await shard.close()
         await self._client.aclose()
         await self._ear.aclose()
 

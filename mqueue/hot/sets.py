@@ -57,9 +57,13 @@ class Sets:
     def is_away(self) -> bool:
         return time.monotonic() < self._away_until
 
-    async def pop(self, wanted: Sequence[tuple[int, int]], now_us: int) -> list[Head]:
-        """The heads of topics, up to so many refs each. All cold where Redis does not answer."""
-        arguments: list[Any] = [self._prefix, now_us, PATIENCE_US]
+    async def pop(
+        self, wanted: Sequence[tuple[int, int]], now_us: int, done: Sequence[tuple[int, str]] = ()
+    ) -> list[Head]:
+        """The heads of topics, up to so many refs each, after `done`. All cold where Redis does not answer."""
+        arguments: list[Any] = [self._prefix, now_us, PATIENCE_US, len(done)]
+        for pair in done:
+            arguments += pair
         for topic, limit in wanted:
             arguments += (topic, limit)
         try:

@@ -46,7 +46,7 @@ def test_the_three_strategies(
         (found,) = get(http, namespace)
         due = settle(http, "nack", found).json()["next_attempt_at"]
         nacked = events_of(http, message_id, namespace)[-1]
-        assert seconds_between(nacked["at"], due) == pytest.approx(delay, abs=0.1)
+        assert seconds_between(nacked["at"], due) == pytest.approx(delay, abs=0.4)
         place = {"namespace": namespace, "topic": "t"}
         assert http.patch(f"/messages/{message_id}", json=place | {"delay_ms": 0}).status_code == 200
 
@@ -60,7 +60,7 @@ def test_jitter_shortens_the_delay_and_never_lengthens_it(http: httpx.Client, na
     for message, answer in zip(found, answers, strict=True):
         nacked = events_of(http, message["id"], namespace)[-1]
         delays.append(seconds_between(nacked["at"], answer["next_attempt_at"]))
-    assert 4.9 < min(delays) < max(delays) <= 10.01
+    assert 4 < min(delays) < max(delays) <= 10.01
     assert max(delays) - min(delays) > 1
 
 

@@ -441,7 +441,7 @@ async def test_five_thousand_waiting_polls_delay_nobody(engine: Engine, topic: T
         await send(engine, *(message(topic.namespace, body=n) for n in range(10)))
         while sum(poll.done() for poll in polls) % 10 or not any(poll.done() for poll in polls):
             await asyncio.sleep(0.002)
-        assert loop.time() - began < 0.5
+        assert loop.time() - began < 2
         await asyncio.sleep(0.05)
     assert sum(poll.done() for poll in polls) == 50
     for poll in polls:

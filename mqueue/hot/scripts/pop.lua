@@ -1,5 +1,6 @@
--- Take refs from the heads of topics.
--- KEYS: gen. ARGV: prefix, now (us), how long a claimer may keep a ref (us), then for each topic: topic, how many.
+-- Forget refs that were taken and are claimed by now, then take refs from the heads of topics.
+-- KEYS: gen. ARGV: prefix, now (us), how long a claimer may keep a ref (us), how many to forget, for each of these topic
+-- and ref, then for each topic: topic, how many.
 -- Answers for each topic: {0} cold, or {1, next due in `soon` (us, 0: none), 1 if bound is everything, ref, ref, ...}.
 local prefix, now, patience = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local generation = redis.call('GET', KEYS[1])
@@ -38,7 +39,11 @@ local function pop(topic, wanted)
   return {1, next_due, complete, unpack(refs)}
 end
 
-for i = 4, #ARGV, 2 do
+local first = 5 + 2 * tonumber(ARGV[4])
+for i = 5, first - 1, 2 do
+  if generation then redis.call('ZREM', prefix .. generation .. ':k:' .. ARGV[i], ARGV[i + 1]) end
+end
+for i = first, #ARGV, 2 do
   redis.call('ZADD', prefix .. 'demand', now, ARGV[i])
   answers[#answers + 1] = pop(ARGV[i], tonumber(ARGV[i + 1]))
 end
