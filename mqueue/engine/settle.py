@@ -55,10 +55,10 @@ class Row(NamedTuple):
 class Settling:
     def __init__(self, cluster: Cluster, topics: Topics, hot: Hot) -> None:
         self._cluster, self._topics, self._hot = cluster, topics, hot
-        self.ack = partial(self._settle, self._shared(self._ack, ACKED))
-        self.nack = partial(self._settle, self._shared(self._nack, NACKED))
-        self.extend = partial(self._settle, self._shared(self._extend, None))
-        self.release = partial(self._settle, self._shared(self._release, RELEASED))
+        self.ack = partial(self._settle, self._shared("ack", self._ack, ACKED))
+        self.nack = partial(self._settle, self._shared("nack", self._nack, NACKED))
+        self.extend = partial(self._settle, self._shared("extend", self._extend, None))
+        self.release = partial(self._settle, self._shared("release", self._release, RELEASED))
 
     async def _settle(
         self,
@@ -87,7 +87,9 @@ class Settling:
             await asyncio.gather(*(on(shard, part) for shard, part in parts.items()))
         return [outcome or NotLeased() for outcome in outcomes]  # None: its topic was never made
 
-    def _shared(self, verb: OnShard, kind: int | None) -> "dict[Database, Coalescer[list[Row], list[Outcome]]]":
+    def _shared(
+        self, name: str, verb: OnShard, kind: int | None
+    ) -> "dict[Database, Coalescer[list[Row], list[Outcome]]]":
         """Requests that come while a statement is under way share the next one."""
 
         def calls_on(shard: Database) -> Coalescer[list[Row], list[Outcome]]:
@@ -96,7 +98,7 @@ class Settling:
                 ends = list(accumulate(map(len, parts)))
                 return [found[end - len(part) : end] for end, part in zip(ends, parts, strict=True)]
 
-            return Coalescer(call, most=MOST, flights=FLIGHTS, name=f"settle {kind}")
+            return Coalescer(call, most=MOST, flights=FLIGHTS, name=name)
 
         return {shard: calls_on(shard) for shard in self._cluster.shards}
 

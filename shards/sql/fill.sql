@@ -2,7 +2,7 @@
 -- distinct priorities like `claim`, and begins at the place, not at the head: dead rows that a long transaction keeps
 -- there cost nothing. Due a moment ahead counts: a clock that reads Redis may be ahead of ours.
 WITH RECURSIVE level(priority) AS (
-    SELECT min(priority) FROM delivery WHERE topic = %(topic)s AND state = 0 AND priority >= %(priority)s
+    SELECT %(priority)s::smallint
     UNION ALL
     SELECT (SELECT min(d.priority) FROM delivery d
             WHERE d.topic = %(topic)s AND d.state = 0 AND d.priority > level.priority)

@@ -1,0 +1,164 @@
+"""What the hot statements read does not grow with rows that are none of their business."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqueue.core.conf import Conf
+from shards.arrays import Int4s, Int8s, Texts, Timestamps, array
+from shards.pools import PLANS
+from shards.sql import statement
+from tests.servers import running
+
+MANY = 30_000
+ADD = """
+INSERT INTO message (id, topic, day, priority, is_json, payload, payload_bytes)
+SELECT n, %(topic)s, current_date, %(priority)s, true, '1', 1 FROM generate_series(%(first)s::bigint, %(last)s) n
+"""
+QUEUE = """
+INSERT INTO delivery (id, topic, day, priority, due, state, until)
+SELECT n, %(topic)s, current_date, %(priority)s, now() + %(due)s::interval, %(state)s,
+       CASE WHEN %(state)s > 0 THEN now() + interval '1 hour' END
+FROM generate_series(%(first)s::bigint, %(last)s) n
+"""
+
+
+class Shard:
+    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+        self.connection = connection
+        self.next = 1
+
+    def add(
+        self, count: int, *, topic: int = 1, priority: int = 5, due: str = "-1 minute", state: int = 0
+    ) -> list[int]:
+        first, self.next = self.next, self.next + count
+        fields = {"topic": topic, "priority": priority, "due": due, "state": state}
+        for query in (ADD, QUEUE):
+            self.connection.execute(query, fields | {"first": first, "last": first + count - 1})
+        self.connection.execute("ANALYZE delivery; ANALYZE message")
+        return list(range(first, first + count))
+
+    def plan(self, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Of a run that is taken back."""
+        with self.connection.transaction(force_rollback=True):
+            row = self.connection.execute(
+                "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement(name),
+                parameters,  # type: ignore[operator]
+            ).fetchone()
+        assert row
+        plan: dict[str, Any] = row[0][0]["Plan"]
+        return plan
+
+    def buffers(self, name: str, parameters: dict[str, Any]) -> int:
+        plan = self.plan(name, parameters)
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def unbounded_reads(plan: dict[str, Any]) -> list[str]:
+    """Nodes that read a table of messages, and not by a condition on its index."""
+    nodes = [plan]
+    found = []
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        table = node.get("Relation Name", node.get("Index Name", ""))
+        reads = node["Node Type"].endswith("Scan") and table.startswith(("delivery", "message"))
+        if reads and "Index Cond" not in node and node["Node Type"] != "Bitmap Heap Scan":
+            found.append(f"{node['Node Type']} of {table}")
+    return found
+
+
+@pytest.fixture
+def shard(fresh_databases: str, configuration: Conf) -> Iterator[Shard]:
+    with psycopg.connect(running().url(f"{fresh_databases}_shard_0"), autocommit=True) as connection:
+        connection.execute(PLANS)  # as every connection of the pools has it
+        yield Shard(connection)
+
+
+CLAIM = {
+    "topic": 1,
+    "limit": 100,
+    "visibility_ms": array(Int4s, [30_000] * 100),
+    "consumer": array(Texts, ["c"] * 100),
+    "most": 1 << 24,
+}
+FILL = {"topic": 1, "priority": 0, "due": "-infinity", "id": 0, "limit": 100}
+AHEAD = {"topic": [1], "since": [None], "until": "2026-01-01", "limit": 100}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("claim", CLAIM), ("fill", FILL), ("next_due", {"topic": 1})],
+    ids=["claim", "fill", "next"],
+)
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"priority": 1, "due": "1 hour"},
+        {"priority": 1, "state": 2},
+        {"topic": 2, "priority": 0},
+        {"priority": 9},
+    ],
+    ids=["scheduled and more urgent", "leased", "of another topic", "less urgent"],
+)
+def test_reads_do_not_grow_with(shard: Shard, name: str, parameters: dict[str, Any], others: dict[str, Any]) -> None:
+    shard.add(1_000)
+    shard.add(10, **others)
+    before = shard.buffers(name, parameters)
+    shard.add(MANY, **others)
+    assert shard.buffers(name, parameters) < 2 * before + 50
+
+
+def test_a_fill_from_a_place_does_not_wade_through_dead_rows(shard: Shard, fresh_databases: str) -> None:
+    """A snapshot that is held keeps them; the place is behind them."""
+    shard.add(MANY, due="-2 minutes")
+    shard.add(1_000)
+    url = running().url(f"{fresh_databases}_shard_0")
+    with psycopg.connect(url) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT 1 FROM delivery LIMIT 1")
+        row = shard.connection.execute("SELECT due, id FROM delivery WHERE id = %s", [MANY + 1]).fetchone()
+        assert row
+        from_place = FILL | {"priority": 5, "due": row[0], "id": row[1]}
+        before = shard.buffers("fill", from_place)
+        shard.connection.execute("DELETE FROM delivery WHERE id <= %s", [MANY])
+        assert shard.buffers("fill", from_place) < 2 * before + 50
+        assert shard.buffers("fill", FILL) > 2 * before + 50  # what a scan from the head would cost
+
+
+IDS = array(Int8s, range(1, 101))
+DUE = array(Timestamps, [datetime(2026, 1, 1, tzinfo=UTC)] * 100)
+SETTLE = {
+    "position": array(Int4s, range(100)),
+    "id": IDS,
+    "topic": array(Int4s, [1] * 100),
+    "epoch": array(Int4s, [0] * 100),
+    "consumer": CLAIM["consumer"],
+    "visibility_ms": CLAIM["visibility_ms"],
+}
+BY_ID: dict[str, dict[str, Any]] = {
+    "claim": CLAIM,
+    "claim_refs": SETTLE | {"most": 1 << 24},
+    "ack": SETTLE,
+    "release": SETTLE,
+    "extend": SETTLE,
+    "leased": SETTLE,
+    "fail": dict.fromkeys(("kind", "reason", "error", "consumer")) | {"id": IDS, "due": DUE},
+    "fill": FILL,
+}
+
+
+@pytest.mark.parametrize("name", BY_ID)
+@pytest.mark.parametrize("rows", [0, 20_000], ids=["no rows", "many rows"])
+def test_what_is_read_is_named(shard: Shard, name: str, rows: int) -> None:
+    """Also by a plan that was made when the tables were empty, and is kept."""
+    if rows:
+        shard.add(rows)
+    else:
+        shard.connection.execute("VACUUM ANALYZE delivery")
+        shard.connection.execute("VACUUM ANALYZE message")
+    shard.connection.execute("SET plan_cache_mode = force_generic_plan")
+    assert unbounded_reads(shard.plan(name, BY_ID[name])) == []
