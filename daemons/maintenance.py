@@ -15,6 +15,7 @@ from shards.sql import statement
 
 log = logging.getLogger(__name__)
 RECOUNT_MS = 600_000
+PORTION = 10_000
 
 
 @shared_task(name="mqueue.make_partitions")
@@ -63,3 +64,29 @@ async def _recount() -> int:
         finally:
             await shard.close()
     return wrong
+
+
+@shared_task(name="mqueue.forget_keys")
+def forget_keys() -> int:
+    """Drop idempotency keys whose dedupe window is over for a day; returns how many rows went."""
+    return asyncio.run(_forget_keys())
+
+
+async def _forget_keys() -> int:
+    cluster = Cluster(conf())
+    parameters = {"window_ms": conf().retention.dedupe_window_ms, "limit": PORTION}
+    forgotten = 0
+    for shard in cluster.shards:
+        await shard.open()
+        try:
+            portion = PORTION
+            while portion >= PORTION:
+                async with shard.connection() as connection:
+                    row = await (await connection.execute(statement("forget_keys"), parameters)).fetchone()
+                portion = row[0] if row else 0
+                forgotten += portion
+        except ShardUnavailable:
+            log.warning("%s is down; its old keys are dropped by the next run", shard.name)
+        finally:
+            await shard.close()
+    return forgotten

@@ -34,6 +34,7 @@ app.conf.update(
     imports=["daemons.maintenance"],
     beat_schedule={
         "make partitions": {"task": "mqueue.make_partitions", "schedule": 1800.0},
+        "forget keys": {"task": "mqueue.forget_keys", "schedule": 3600.0},
         "recount": {"task": "mqueue.recount", "schedule": 3600.0},
     },
     broker_connection_retry_on_startup=True,

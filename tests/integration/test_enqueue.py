@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from daemons.maintenance import _forget_keys
 from mqueue.core.conf import Conf
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import Dequeue, StatsPage
@@ -188,3 +189,18 @@ async def test_a_key_may_be_used_again_after_its_window(engine: Engine, namespac
                 "UPDATE idempotency SET at = at - interval '25 hours' WHERE namespace = %s", [namespace]
             )
     assert await send(engine, message(namespace, idempotency_key="k")) != first
+
+
+async def test_keys_are_forgotten_a_day_after_their_window(engine: Engine, namespace: str) -> None:
+    (old,) = await send(engine, message(namespace, idempotency_key="old"))
+    (new,) = await send(engine, message(namespace, idempotency_key="new"))
+    for shard in engine.cluster.shards:
+        async with shard.connection() as connection:
+            await connection.execute(
+                "UPDATE idempotency SET at = at - interval '49 hours' WHERE namespace = %s AND key = 'old'", [namespace]
+            )
+            await connection.execute("UPDATE keyed SET at = at - interval '49 hours' WHERE id = %s", [old])
+    assert await _forget_keys() == 2
+    assert await _forget_keys() == 0
+    assert await send(engine, message(namespace, idempotency_key="new")) == [new]
+    assert await send(engine, message(namespace, idempotency_key="old")) != [old]
