@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 
 import uvloop
@@ -91,7 +92,9 @@ async def measure(conf: Conf, seconds: float) -> dict[str, float]:
         print(f"bench: {name} …", file=sys.stderr, flush=True)
         results[name] = await rate(conf.api.port, token, work, connections, seconds)
     print(f"bench: latency at {LATENCY_RATE} messages a second …", file=sys.stderr, flush=True)
-    return results | await latency(conf.api.port, token, seconds)
+    results |= await latency(conf.api.port, token, seconds)
+    print("bench: how late delayed messages come …", file=sys.stderr, flush=True)
+    return results | await lateness(conf.api.port, token, seconds)
 
 
 async def rate(port: int, token: str, work: Work, connections: int, seconds: float) -> float:
@@ -146,7 +149,29 @@ async def latency(port: int, token: str, seconds: float) -> dict[str, float]:
         sending.append(asyncio.create_task(send(producers[n % len(producers)], at)))
     await asyncio.gather(*sending, *consumers)
     found.sort()
-    return {f"latency in us, p{p}": 1e6 * found[min(len(found) - 1, len(found) * p // 100)] for p in (50, 99)}
+    return {
+        f"enqueue to a waiting dequeue in us, p{p}": 1e6 * found[min(len(found) - 1, len(found) * p // 100)]
+        for p in (50, 99)
+    }
+
+
+async def lateness(port: int, token: str, seconds: float) -> dict[str, float]:
+    """From the time for which a message was scheduled to its arrival at a consumer that waits, in microseconds."""
+    topic = {"namespace": "bench", "topic": "later"}
+    producer, consumer = await Connection.open(port, token), await Connection.open(port, token)
+    poll = json.dumps(topic | {"wait_ms": 5000}).encode()
+    found = []
+    for n in range(int(10 * seconds)):
+        await producer.post("/enqueue", json.dumps(topic | {"body": n, "delay_ms": 50 + n % 50}).encode())
+        leased = await consumer.post("/dequeue", poll)
+        now = time.time()
+        (message,) = json.loads(leased)
+        found.append(now - datetime.fromisoformat(message["deliver_after"]).timestamp())
+        await consumer.post("/ack", leased)
+    found.sort()
+    return {
+        f"late after its time in us, p{p}": 1e6 * found[min(len(found) - 1, len(found) * p // 100)] for p in (50, 99)
+    }
 
 
 async def enqueue_one(connection: Connection) -> int:

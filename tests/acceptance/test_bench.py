@@ -12,5 +12,5 @@ def test_a_short_run_prints_every_figure() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     figures = re.findall(r"^  (\S.*?) {2,}([\d,]+)$", done.stdout, re.MULTILINE)
-    assert len(figures) == 7
+    assert len(figures) == 9
     assert all(int(figure.replace(",", "")) > 0 for _, figure in figures)
