@@ -49,6 +49,6 @@ class Health:
     async def _redis_trouble(self) -> str:
         try:
             await self._redis.ping()
-            return ""
+            return "it was too slow a moment ago: heads are read from PostgreSQL" if self._engine.hot.is_away else ""
         except (redis.RedisError, OSError, TimeoutError) as error:
             return f"no answer ({type(error).__name__})"
