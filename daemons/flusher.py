@@ -1,4 +1,9 @@
-"""The flusher: folds what the statements noted of their counts into sums. One loop a shard."""
+"""The flusher: folds what the statements noted of their counts into sums, and tells the planner when a table has grown.
+
+One loop a shard.
+"""
+
+from psycopg import sql
 
 from daemons.base import Daemon
 from mqueue.core.errors import ShardUnavailable
@@ -27,9 +32,17 @@ class Flusher(Daemon):
     async def run_once(self) -> float:
         try:
             folded = await self._fold()
+            await self._analyze_the_outgrown()
         except ShardUnavailable:
             return POLL_S
         return 0 if folded >= BATCH else POLL_S
+
+    async def _analyze_the_outgrown(self) -> None:
+        """Autovacuum would, within a minute or two: too late for a queue that fills in seconds."""
+        async with self._shard.connection() as connection:
+            found = await (await connection.execute(statement("outgrown"))).fetchall()
+            for (table,) in found:
+                await connection.execute(sql.SQL("ANALYZE {}").format(sql.SQL(table)))
 
     async def _fold(self) -> int:
         self._rounds += 1

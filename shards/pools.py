@@ -24,9 +24,6 @@ PROBE_EVERY_S = 0.25
 LOOK_EVERY_S = 1.0
 GRACE_S = 0.5
 RETRY_AFTER_S = 1.0
-# A plan that was made while a table was empty is kept when it has a million rows: statements name what they look for,
-# and here they are kept from reading everything instead.
-PLANS = "SELECT set_config('enable_seqscan', 'off', false)"
 # How long a peer that vanished without a word (a pulled cable) may go unnoticed.
 KEEPALIVE = {
     "keepalives": 1,
@@ -249,7 +246,6 @@ class Database:
         try:
             with hanging_up_after(limits.connect_timeout_s, connection):
                 await connection.execute(SETTINGS, [str(number) for number in milliseconds])
-                await connection.execute(PLANS)
                 await self._greet(connection)
         except psycopg.Error as error:
             self._cannot_connect(str(error))

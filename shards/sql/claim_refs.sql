@@ -9,7 +9,7 @@ WITH given AS (
     SET state = 2, epoch = d.epoch + 1, attempts = d.attempts + 1,
         until = now() + g.visibility_ms * interval '1 millisecond'
     FROM given g
-    WHERE d.id = g.id AND d.id = ANY(%(id)s) AND d.epoch = g.epoch AND d.state = 0 AND d.due <= now()
+    WHERE d.id = g.id AND d.epoch = g.epoch AND d.state = 0 AND d.due <= now()
       AND (d.expiry IS NULL OR d.expiry > now())
     RETURNING d.*, g.consumer, g.n
 ), logged AS (
@@ -24,5 +24,4 @@ SELECT c.n, c.id, c.attempts, c.epoch, c.until, c.priority, c.due, m.is_json, m.
        CASE WHEN sum(m.payload_bytes) OVER (ORDER BY c.n) <= greatest(m.payload_bytes, %(most)s) THEN m.payload END,
        m.headers::text, m.traceparent, m.max_retries, m.enqueued_at, m.deliver_after
 FROM claimed c JOIN message m ON m.id = c.id AND m.day = c.day
-WHERE m.id = ANY(ARRAY(SELECT id FROM claimed)) AND m.day = ANY(ARRAY(SELECT DISTINCT day FROM claimed))
 ORDER BY c.n

@@ -6,7 +6,7 @@ WITH given AS (
                          %(error)s::text[], %(consumer)s::text[]) AS given (id, kind, due, reason, error, consumer)
 ), waiting AS (
     UPDATE delivery d SET state = 0, until = NULL, due = g.due
-    FROM given g WHERE d.id = g.id AND d.id = ANY(%(id)s) AND g.due IS NOT NULL
+    FROM given g WHERE d.id = g.id AND g.due IS NOT NULL
     RETURNING d.*
 ), buried AS (
     INSERT INTO dead_letter (id, enqueued_at, deliver_after, ttl_ms, topic, day, epoch, payload_bytes, attempts,
@@ -16,8 +16,7 @@ WITH given AS (
            m.max_retries, d.priority, m.is_json, m.payload, m.headers, m.retry, m.traceparent, m.producer,
            m.idempotency_key, m.ordering_key, m.concurrency_key, g.error, g.reason
     FROM given g JOIN delivery d ON d.id = g.id JOIN message m ON m.id = d.id AND m.day = d.day
-    WHERE g.due IS NULL AND d.id = ANY(%(id)s) AND m.id = ANY(%(id)s)
-      AND m.day = ANY(ARRAY(SELECT day FROM delivery WHERE id = ANY(%(id)s)))
+    WHERE g.due IS NULL
     RETURNING id, topic, epoch, attempts
 ), tallied AS (
     INSERT INTO tally_delta
@@ -25,13 +24,12 @@ WITH given AS (
     UNION ALL SELECT topic, 0, 0, -count(*), 0 FROM waiting GROUP BY 1
     UNION ALL
     SELECT d.topic, 0, 0, -count(*) FILTER (WHERE g.kind IS NOT NULL), count(*)
-    FROM given g JOIN delivery d ON d.id = g.id WHERE d.id = ANY(%(id)s) AND g.due IS NULL GROUP BY 1
+    FROM given g JOIN delivery d ON d.id = g.id WHERE g.due IS NULL GROUP BY 1
     UNION ALL
     SELECT d.topic, bucket(d.due), -count(*), 0, 0
-    FROM given g JOIN delivery d ON d.id = g.id
-    WHERE d.id = ANY(%(id)s) AND g.due IS NULL AND g.kind IS NULL GROUP BY 1, 2
+    FROM given g JOIN delivery d ON d.id = g.id WHERE g.due IS NULL AND g.kind IS NULL GROUP BY 1, 2
 ), gone AS (
-    DELETE FROM delivery d USING buried WHERE d.id = buried.id AND d.id = ANY(%(id)s)
+    DELETE FROM delivery d USING buried WHERE d.id = buried.id
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer, detail, due)
     SELECT w.id, w.topic, w.epoch, w.attempts, g.kind, g.consumer, g.error, g.due

@@ -11,7 +11,5 @@ FROM given g
 JOIN delivery d ON d.id = g.id AND d.topic = g.topic
 JOIN message m ON m.id = d.id AND m.day = d.day
 LEFT JOIN topic t ON t.id = d.topic
-WHERE d.id = ANY(%(id)s) AND m.id = ANY(%(id)s)
-  AND m.day = ANY(ARRAY(SELECT day FROM delivery WHERE id = ANY(%(id)s)))
-  AND d.state = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
+WHERE d.state = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
 ORDER BY d.id FOR UPDATE OF d

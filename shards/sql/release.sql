@@ -4,14 +4,13 @@ WITH given AS (
     SELECT * FROM unnest(%(position)s::integer[], %(id)s::bigint[], %(topic)s::integer[], %(epoch)s::integer[],
                          %(consumer)s::text[]) AS given (position, id, topic, epoch, consumer)
 ), locked AS (
-    SELECT d.id FROM delivery d JOIN given g ON g.id = d.id AND g.topic = d.topic WHERE d.id = ANY(%(id)s)
+    SELECT g.position, g.consumer, d.id FROM given g JOIN delivery d ON d.id = g.id AND d.topic = g.topic
+    WHERE d.state = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
     ORDER BY d.id FOR UPDATE OF d
 ), back AS (
     UPDATE delivery d SET state = 0, until = NULL, attempts = d.attempts - 1
-    FROM locked l, given g
-    WHERE d.id = l.id AND d.id = g.id AND d.id = ANY(%(id)s) AND d.topic = g.topic AND d.state = 2 AND d.until > now()
-      AND d.epoch = coalesce(g.epoch, d.epoch)
-    RETURNING g.position, g.consumer, d.id, d.topic, d.epoch, d.attempts, d.priority, d.due, d.day
+    FROM locked l WHERE d.id = l.id
+    RETURNING l.position, l.consumer, d.id, d.topic, d.epoch, d.attempts, d.priority, d.due, d.day
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts + 1, 6, consumer FROM back
