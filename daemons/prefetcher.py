@@ -11,7 +11,6 @@ import heapq
 import time
 from collections.abc import Sequence
 
-import psycopg
 import redis
 
 from daemons.base import Daemon
@@ -69,11 +68,11 @@ class Prefetcher(Daemon):
             self._looked_at_generation = now
         standings = await self._building.survey(self._hot.clock.now_us())
         await self._look_ahead(standings)
-        hungry = [one for one in standings if not one.complete and one.before_bound < LOW]
-        filled = await self._fill_all(hungry)
         for one in standings:
             if one.refs > MOST:
                 await self._building.trim(one.topic, KEEP)
+        hungry = [one for one in standings if not one.complete and one.before_bound < LOW]
+        filled = await self._fill_all(hungry)
         if now - self._paged_at > PAGE_EVERY_S:
             self._paged_at = now
             await self._page(standings)
@@ -84,26 +83,34 @@ class Prefetcher(Daemon):
         now = self._hot.clock.now_us()
         stale = [one.topic for one in standings if one.horizon_us < now + RENEW_US]
         for start in range(0, len(stale), AHEAD_TOPICS):
-            await self._look_ahead_at(stale[start : start + AHEAD_TOPICS], now + AHEAD_US)
+            stuck, limit = stale[start : start + AHEAD_TOPICS], AHEAD_REFS
+            while stuck:
+                stuck, limit = await self._look_ahead_at(stuck, now + AHEAD_US, limit), limit * 4
 
-    async def _look_ahead_at(self, topics: Sequence[int], until_us: int) -> None:
+    async def _look_ahead_at(self, topics: Sequence[int], until_us: int, limit: int) -> list[int]:
+        """The topics where more messages than the limit share one due time: those need a higher one."""
         horizons = await self._building.begin_ahead(until_us, topics)
         if not horizons:
-            return
+            return []
         parameters = {
             "topic": list(topics),
             "since": [_time(horizon) if horizon else None for horizon in horizons],
             "until": _time(until_us),
-            "limit": AHEAD_REFS,
+            "limit": limit,
         }
         async with self._shard.connection() as connection:
             rows = await (await connection.execute(statement("ahead"), parameters)).fetchall()
         soon: dict[int, list[tuple[int, str]]] = {topic: [] for topic in topics}
         for topic, due, ref in rows:
             soon[topic].append((due, ref))
-        for topic, found in soon.items():
-            reached = until_us if len(found) < AHEAD_REFS else found[-1][0]
-            await self._building.end_ahead(until_us, topic, reached, found)
+        stuck = []
+        for (topic, found), horizon in zip(soon.items(), horizons, strict=True):
+            reached = until_us if len(found) < limit else found[-1][0]
+            if len(found) >= limit and reached <= horizon:
+                stuck.append(topic)
+            else:
+                await self._building.end_ahead(until_us, topic, reached, found)
+        return stuck
 
     async def _fill_all(self, hungry: Sequence[Standing]) -> bool:
         """The emptiest first, a few at a time, so that one deep topic holds up none."""
@@ -134,12 +141,10 @@ class Prefetcher(Daemon):
         for one in standings:
             if not one.has_bound:
                 continue
-            with contextlib.suppress(psycopg.errors.QueryCanceled):
-                refs = await self._read(one.topic, self._pages.get(one.topic, START), PAGE)
-                await self._building.add(one.topic, refs)
-                if len(refs) < PAGE:
-                    self._pages.pop(one.topic, None)
-                else:
+            place = self._pages.pop(one.topic, START)
+            with contextlib.suppress(ShardUnavailable):  # too long for one statement: the others have their turn
+                refs = await self._read(one.topic, place, PAGE)
+                if await self._building.add(one.topic, refs) and len(refs) == PAGE:
                     self._pages[one.topic] = refs[-1][:PLACE]
 
     async def _read(self, topic: int, place: str, limit: int) -> list[str]:

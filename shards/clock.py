@@ -19,6 +19,7 @@ class Clock:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._offset_us = 0
+        self.is_measured = False
         self._measuring: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -44,7 +45,7 @@ class Clock:
                 if row and (best is None or after - before < best[0]):
                     best = after - before, row[0] - (before + after) // 2
         if best:
-            self._offset_us = best[1]
+            self._offset_us, self.is_measured = best[1], True
 
     async def _keep_measuring(self) -> None:
         while True:

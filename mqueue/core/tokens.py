@@ -10,7 +10,7 @@ from mqueue.core.errors import Forbidden, Unauthenticated
 
 ALGORITHM = "HS256"
 LONGEST = 8 * 1024
-LEEWAY_S = 5
+LEEWAY_S = 0
 FAR = 253_402_300_799  # the end of the year 9999
 ANY = "*"
 
@@ -86,8 +86,10 @@ class Verifier:
             raise Unauthenticated("The token has expired") from error
         except (jwt.InvalidTokenError, ValueError, OverflowError) as error:
             raise Unauthenticated("The token does not hold") from error
-        if not claims["sub"].isprintable():
+        if not claims["sub"] or not claims["sub"].isprintable():
             raise Unauthenticated("The claim sub has to be text that can be shown")
+        if not isinstance(claims["exp"], (int, float)) or isinstance(claims["exp"], bool):
+            raise Unauthenticated("The claim exp has to be a number")
         return Principal(
             subject=claims["sub"],
             namespaces=_names(claims, "allowed_namespaces", ["default"]),

@@ -94,6 +94,7 @@ class Claims:
         try:
             rows = await self._execute(statement("release"), columns)
         except ShardUnavailable:
+            self._hot.owe([topic])  # perhaps it was done
             log.warning("%d messages that nobody took come again when their leases end", len(leases))
         else:
             await self._hot.offer_rows(row[1:] for row in rows)

@@ -42,5 +42,6 @@ class Dequeuing:
         if line := self._lines.get(topic):
             line.wake(in_s)
 
-    def _forget(self, topic: int) -> None:
-        self._lines.pop(topic, None)
+    def _forget(self, topic: int, line: Line) -> None:
+        if self._lines.get(topic) is line:
+            del self._lines[topic]

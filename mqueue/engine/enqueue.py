@@ -34,6 +34,7 @@ class Enqueued:
 class Enqueuing:
     def __init__(self, cluster: Cluster, topics: Topics, hot: Hot, window_ms: int) -> None:
         self._cluster, self._topics = cluster, topics
+        self._hot = hot
         self._keys = Keys(cluster, window_ms)
         self._inserts = {shard: Inserts(shard, hot[shard]) for shard in cluster.shards}
 
@@ -73,6 +74,8 @@ class Enqueuing:
         await self._keys.take(claims.values())
         for index, claim in claims.items():
             request.ids[index] = claim.id
+            if claim.unconfirmed_topic is not None:
+                await self._cool(claim.id, claim.unconfirmed_topic)
             if claim.error:
                 request.failed(index, claim.error)
             elif claim.is_there:
@@ -92,10 +95,15 @@ class Enqueuing:
                 if await self._keys.fenced_among(shard, [request.ids[index]]):
                     fenced.append(index)
                 else:
+                    await self._cool(request.ids[index], request.topic_of(index))
                     request.is_there(index)
             except ShardUnavailable as error:
                 request.failed(index, error)
         return fenced
+
+    async def _cool(self, message_id: int, topic: int) -> None:
+        """Before we say that a message is there which somebody else has added, and perhaps not offered yet."""
+        await self._hot[self._cluster.shard_of_id(message_id)].cool([topic])
 
     async def _renew_ids(self, request: "_Request", indexes: list[int]) -> None:
         first = await self._cluster.ids.take(len(indexes))

@@ -59,10 +59,12 @@ async def fail_leases(
 
 async def fail_overdue(shard: Database, hot: Shard, limit: int) -> int:
     """End up to `limit` leases whose deadline has passed, and bury as many that wait past their ttl; how many."""
+    topics: set[int] = set()
 
     async def fail() -> tuple[list[Any], list[Outcome]]:
         async with shard.connection() as connection, connection.transaction():
             rows = await (await connection.execute(statement("overdue"), {"limit": limit})).fetchall()
+            topics.update(row[-1] for row in rows)
             verdicts = []
             for row in rows:
                 held = row[0] is not None
@@ -72,7 +74,8 @@ async def fail_overdue(shard: Database, hot: Shard, limit: int) -> int:
             waiting = await (await connection.execute(statement("fail"), decided)).fetchall() if verdicts else []
             return waiting, _outcomes(rows, decided)
 
-    waiting, outcomes = await with_partitions(shard, (), fail)
+    with hot.owing(topics):
+        waiting, outcomes = await with_partitions(shard, (), fail)
     metrics.failed(outcomes)
     await hot.offer_rows(waiting)
     return len(outcomes)
@@ -107,4 +110,5 @@ def _kept(error: str | None) -> str | None:
     """The first part of what the consumer says went wrong; PostgreSQL's text holds no NUL."""
     if error is None:
         return None
-    return error.encode()[:MAX_ERROR].decode(errors="ignore").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    shown = error.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return shown.encode()[:MAX_ERROR].decode(errors="ignore")

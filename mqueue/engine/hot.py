@@ -12,7 +12,7 @@ from mqueue.hot import keys
 from mqueue.hot.building import Building
 from mqueue.hot.connection import connect
 from mqueue.hot.refs import microseconds
-from mqueue.hot.sets import Head, Offer, Sets
+from mqueue.hot.sets import COLD, Head, Offer, Sets
 from mqueue.hot.wakes import Wakes
 from shards.clock import Clock
 from shards.cluster import Cluster
@@ -41,6 +41,7 @@ class Shard:
     async def close(self) -> None:
         await self.clock.close()
         await end(self._forgetting)
+        await self._sets.close()
 
     async def pop(self, topic: int, limit: int) -> Head:
         return await self._pops.submit((topic, limit))
@@ -67,6 +68,10 @@ class Shard:
         """Rows of topic, ref and due, which is null or missing for what is due."""
         await self.offer([Offer(row[0], microseconds(row[2]) if row[2:] and row[2] else 0, row[1]) for row in rows])
 
+    async def cool(self, topics: Iterable[int]) -> None:
+        """Somebody else's row of these may not have been offered."""
+        await self._sets.cool(topics)
+
     def owe(self, topics: Iterable[int]) -> None:
         self._sets.owe(topics)
 
@@ -80,6 +85,8 @@ class Shard:
             raise
 
     async def _pop(self, wanted: Sequence[tuple[int, int]]) -> Sequence[Head]:
+        if not self.clock.is_measured:
+            return [COLD] * len(wanted)
         claimed, self._claimed = self._claimed, []
         return await self._sets.pop(wanted, self.clock.now_us(), claimed)
 

@@ -151,19 +151,20 @@ class Inserts:
 
     async def _look_whether_committed(self, rows: list[Row], pid: int) -> Committed | None:
         """The connection was lost before the answer came. None: it cannot be told."""
-        plain = [row[0] for row in rows if row[KEY] is None]
+        plain = {row[0] for row in rows if row[KEY] is None}
         for _ in range(LOOKS if plain else 0):
             try:
                 async with self._shard.connection() as connection:
-                    cursor = await connection.execute(statement("committed"), {"ids": plain, "pid": pid})
-                    row: Any = await cursor.fetchone()
-                    direct = row[2] == connection.info.backend_pid
+                    session: Any = await (await connection.execute(statement("session"), {"pid": pid})).fetchone()
+                    is_direct = session[1] == connection.info.backend_pid
+                    cursor = await connection.execute(statement("committed"), {"ids": [row[0] for row in rows]})
+                    there: dict[int, datetime.datetime] = dict(await cursor.fetchall())
             except ShardUnavailable:
                 return None
-            added_at, still_at_it, _ = row
-            if added_at:  # all of them, since they were one transaction
-                return Committed(added_at, frozenset())
-            if direct and not still_at_it:
+            if there.keys() & plain:  # all of them, since they were one transaction
+                added_at = there[next(iter(there.keys() & plain))]
+                return Committed(added_at, frozenset(number for number, at in there.items() if at == added_at))
+            if is_direct and not session[0]:
                 raise ShardUnavailable(f"{self._shard.name} lost the connection before it added anything")
             await asyncio.sleep(0.1)
         return None

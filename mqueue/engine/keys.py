@@ -29,6 +29,7 @@ class Claim:
     id: int
     topic: int
     is_there: bool = False  # the message of this id exists already
+    unconfirmed_topic: int | None = None  # … and whoever added it may not have offered it yet, to this topic
     error: Exception | None = None
 
 
@@ -81,13 +82,16 @@ class Keys:
         if owner is None:
             return False
         number, topic, confirmed = owner
-        if confirmed or topic == claim.topic:
-            claim.id, claim.is_there = number, confirmed
+        if confirmed:
+            claim.id, claim.is_there = number, True
             return True
         home = self._cluster.shard_of_id(number)
+        if topic == claim.topic and not await self.fenced_among(home, [number]):
+            claim.id = number
+            return True
         await _execute(home, statement("fence"), {"id": number})
         if not await self.fenced_among(home, [number]):
-            claim.id, claim.is_there = number, True
+            claim.id, claim.is_there, claim.unconfirmed_topic = number, True, topic
             return True
         swap = {"id": claim.id, "topic": claim.topic, "namespace": claim.key[0], "key": claim.key[1], "fenced": number}
         return await _execute(shard, statement("swap_key"), swap) == 1

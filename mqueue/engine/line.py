@@ -13,6 +13,7 @@ from mqueue.engine.coalesce import may_fly
 
 MOST, MOST_CALLERS = 1_000, 128  # messages and consumers of one claim
 FLIGHTS = 4
+MORE_LEFT, MOST_TRIES = -1, 10
 LOOK_EVERY_S = 1.0  # for an arrival whose wake-up was lost
 LOOK_ALONE_EVERY_S = 0.1  # while nobody can wake us
 GROUPS = metrics.BATCH_SIZE.labels("line")
@@ -27,11 +28,12 @@ class Waiter:
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     eager_since: float = 0.0
+    tries: int = 0
 
 
 class Source(Protocol):
-    async def claim(self, waiters: list[Waiter]) -> list[list[Delivered]]:
-        """For each waiter, in order, what it gets."""
+    async def claim(self, waiters: list[Waiter]) -> tuple[list[list[Delivered]], bool]:
+        """For each waiter, in order, what it gets; and whether nothing more is due."""
 
     async def next_due_in(self) -> float | None:
         """Seconds until something comes due."""
@@ -49,12 +51,14 @@ class Ear(Protocol):
 class Line:
     """At rest it costs nothing: five thousand waiting polls are five thousand futures and one timer."""
 
-    def __init__(self, source: Source, ear: Ear, forget: Callable[[], None]) -> None:
+    def __init__(self, source: Source, ear: Ear, forget: "Callable[[Line], None]") -> None:
         self._source, self._ear, self._forget = source, ear, forget
         self._eager: OrderedDict[Waiter, None] = OrderedDict()  # untried since something may have arrived
         self._resting: OrderedDict[Waiter, None] = OrderedDict()
         self._claims: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._giving: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.Handle | None = None  # uvloop gives no TimerHandle for what is due at once
+        self._rings_at = 0.0
         self._wakes = 0
 
     async def take(self, wanted: Dequeue, consumer: str) -> list[Delivered]:
@@ -66,6 +70,10 @@ class Line:
                 if not done and waiter in self._resting:
                     return []
             return await waiter.answer  # if it is being served at its deadline, what is found for it is its own
+        except asyncio.CancelledError:
+            if waiter.answer.done() and not waiter.answer.cancelled() and not waiter.answer.exception():
+                self._give_back(waiter.answer.result())
+            raise
         finally:
             self._leave(waiter)
 
@@ -94,7 +102,7 @@ class Line:
             return
         if self._timer:
             self._timer.cancel()
-        self._forget()
+        self._forget(self)
 
     def _start(self) -> None:
         while self._eager and may_fly(len(self._eager), len(self._claims), FLIGHTS):
@@ -111,14 +119,16 @@ class Line:
         began, wakes = time.monotonic(), self._wakes
         GROUPS.observe(len(group))
         try:
-            found = await self._source.claim(group)
+            found, nothing_left = await self._source.claim(group)
         except Exception as error:  # noqa: BLE001  it is told to those who asked
             for waiter in group:
                 if not waiter.answer.done():
                     waiter.answer.set_exception(error)
+            if self._resting:
+                self._ring_in(LOOK_ALONE_EVERY_S)
             return
-        await self._distribute(group, found, wakes)
-        if sum(map(len, found)) < sum(waiter.wanted.limit for waiter in group):
+        self._distribute(group, found, wakes if nothing_left else MORE_LEFT)
+        if nothing_left:
             self._nothing_left(began, wakes)
         if self._resting and not self._eager:
             await self._set_timer()
@@ -135,7 +145,7 @@ class Line:
             total += waiter.wanted.limit
         return group
 
-    async def _distribute(self, group: list[Waiter], found: list[list[Delivered]], wakes: int) -> None:
+    def _distribute(self, group: list[Waiter], found: list[list[Delivered]], wakes: int) -> None:
         unwanted: list[Delivered] = []
         for waiter, messages in zip(group, found, strict=True):
             if waiter.answer.done():
@@ -145,8 +155,14 @@ class Line:
                 waiter.answer.set_result(messages)
             else:
                 self._rest(waiter, wakes)
-        if unwanted:
-            await self._source.give_back(unwanted)
+        self._give_back(unwanted)
+
+    def _give_back(self, found: list[Delivered]) -> None:
+        """Whoever asked for them is gone."""
+        if found:
+            task = asyncio.create_task(self._source.give_back(found), name="give back")
+            self._giving.add(task)
+            task.add_done_callback(self._giving.discard)
 
     def _nothing_left(self, at: float, wakes: int) -> None:
         """Whoever had come by then need not be tried."""
@@ -154,7 +170,11 @@ class Line:
             self._rest(self._eager.popitem(last=False)[0], wakes)
 
     def _rest(self, waiter: Waiter, wakes: int) -> None:
-        """Unless somebody has called since it was tried."""
+        """Unless somebody has called since it was tried, or more was due than its claim could hold."""
+        waiter.tries += 1
+        if wakes == MORE_LEFT and waiter.tries < MOST_TRIES:
+            self._hurry(waiter)
+            return
         if time.monotonic() >= waiter.deadline:
             waiter.answer.set_result([])
         elif wakes != self._wakes:
@@ -171,10 +191,14 @@ class Line:
         self._ring_in(look if next_due is None else max(0.001, min(next_due, look)))
 
     def _ring_in(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
-        if self._timer and not self._timer.cancelled() and loop.time() < self._timer.when() <= at:
-            return
+        at = time.monotonic() + seconds
+        if self._timer and self._rings_at <= at:
+            return  # it rings before, and is set anew then
         if self._timer:
             self._timer.cancel()
-        self._timer = loop.call_at(at, self.wake)
+        self._rings_at = at
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.wake()

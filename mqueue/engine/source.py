@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from mqueue.core import receipts
+from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import (
     DEFAULT_MAX_RETRIES,
     DEFAULT_VISIBILITY_MS,
@@ -22,7 +23,6 @@ from shards.sql import statement
 from tenants.registry import Name
 
 ROUNDS = 10
-EARLY_US = 1_000_000  # a ref that claims nothing and came due so lately may be early by PostgreSQL's clock
 
 
 class Want:
@@ -51,16 +51,18 @@ class Source:
         self._name, self._topic, self._shard, self._claims, self._hot = name, topic, shard, claims, hot
         self._head = Head(is_hot=False)
 
-    async def claim(self, waiters: list[Waiter]) -> list[list[Delivered]]:
+    async def claim(self, waiters: list[Waiter]) -> tuple[list[list[Delivered]], bool]:
         wants = [Want(waiter) for waiter in waiters]
-        if not await self._claim_hot(wants):
-            for _ in range(ROUNDS):
-                if not await self._claim_cold(wants):
-                    break
-        return [
+        nothing_left = await self._claim_hot(wants)
+        for _ in range(ROUNDS):
+            if nothing_left or not any(want.left for want in wants):
+                break
+            nothing_left = await self._claim_cold(wants)
+        found = [
             [_delivered(self._name, row) for row in sorted(want.rows, key=lambda row: (row.priority, row.due, row.id))]
             for want in wants
         ]
+        return found, nothing_left
 
     async def next_due_in(self) -> float | None:
         if self._head.is_hot:
@@ -77,34 +79,35 @@ class Source:
         for _ in range(ROUNDS):
             left = sum(want.left for want in wants)
             if not left:
-                return True
-            self._head = await self._hot.pop(self._topic, left)
-            if self._head.refs:
-                await self._claim_refs(wants, self._head.refs)
-            if len(self._head.refs) < left:
-                return self._head.complete
+                return False
+            self._head = head = await self._hot.pop(self._topic, left)
+            all_taken = not head.refs or await self._claim_refs(wants, head.refs)
+            if all_taken and len(head.refs) < left:
+                return head.complete
         return False
 
-    async def _claim_refs(self, wants: list[Want], texts: Sequence[str]) -> None:
+    async def _claim_refs(self, wants: list[Want], texts: Sequence[str]) -> bool:
+        """Whether everything that was claimed found its consumer."""
         open_wants = [want for want in wants for _ in range(want.left)]
         pairs = [(read(text), want) for text, want in zip(texts, open_wants, strict=False)]
-        rows = await self._claims.refs([(ref, want.lease) for ref, want in pairs])
+        try:
+            rows = await self._claims.refs([(ref, want.lease) for ref, want in pairs])
+        except ShardUnavailable:
+            await self._hot.offer([Offer(self._topic, 0, text) for text in texts])  # back to where they were
+            raise
         self._hot.done([(self._topic, text) for text in texts])
-        lately = self._hot.clock.now_us() - EARLY_US
-        missed = [ref for (ref, _), row in zip(pairs, rows, strict=True) if row is None and due_of(ref.text) > lately]
+        missed = [ref for (ref, _), row in zip(pairs, rows, strict=True) if row is None]
         if missed and (early := await self._claims.early_among(missed)):
             await self._hot.clock.measure()  # it runs ahead
             await self._hot.offer([Offer(self._topic, due_of(ref.text), ref.text) for ref in early])
-        await self._hand_out([(row, want) for row, (_, want) in zip(rows, pairs, strict=True) if row])
+        return await self._hand_out([(row, want) for row, (_, want) in zip(rows, pairs, strict=True) if row])
 
     async def _claim_cold(self, wants: list[Want]) -> bool:
-        """Whether another round may find more."""
+        """Whether nothing more is due."""
         open_wants = [want for want in wants for _ in range(want.left)]
-        if not open_wants:
-            return False
         rows = await self._claims.head(self._topic, [want.lease for want in open_wants])
         all_taken = await self._hand_out(list(zip(rows, open_wants, strict=False)))
-        return not all_taken
+        return all_taken and len(rows) < len(open_wants)
 
     async def _hand_out(self, pairs: list[tuple[Claimed, Want]]) -> bool:
         too_much = [(row.id, row.epoch) for row, want in pairs if not want.takes(row)]

@@ -1,6 +1,7 @@
 """From names to numbers: what this process knows of topics."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
 
 from mqueue.core.errors import NamespaceNotFound
@@ -23,6 +24,7 @@ class Topics:
         self._auto_create_namespaces = auto_create_namespaces
         self._numbers: dict[Name, int] = {}
         self._noted: dict[Database, set[int]] = {}
+        self._awaited: dict[Name, asyncio.Event] = {}
         self._finds: Coalescer[Name, int | None] = Coalescer(self._look_up_each, most=10_000, name="find topics")
 
     async def find(self, name: Name) -> int | None:
@@ -33,8 +35,13 @@ class Topics:
         """Its number, if it is made in that time, and the seconds that it took."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while (number := await self.find(name)) is None and (left := began + wait_s - loop.time()) > 0:
-            await asyncio.sleep(min(LOOK_AGAIN_S, left))
+        try:
+            while (number := await self.find(name)) is None and (left := began + wait_s - loop.time()) > 0:
+                made = self._awaited.setdefault(name, asyncio.Event())
+                with contextlib.suppress(TimeoutError):  # made by another process, it is seen at the next look
+                    await asyncio.wait_for(made.wait(), min(LOOK_AGAIN_S, left))
+        finally:
+            self._awaited.pop(name, None)
         return number, loop.time() - began if wait_s else 0.0
 
     async def find_all(self, wanted: set[Name]) -> dict[Name, int]:
@@ -84,4 +91,6 @@ class Topics:
         if len(self._numbers) + len(found) > self.REMEMBERED:
             self._numbers.clear()
         self._numbers.update(found)
+        for name in self._awaited.keys() & found.keys():
+            self._awaited[name].set()
         return found

@@ -93,8 +93,9 @@ class Building:
     async def trim(self, topic: int, keep: int) -> None:
         await self._call("trim", topic, keep)
 
-    async def add(self, topic: int, refs: Sequence[str]) -> int:
-        return int(await self._call("add", topic, *refs))
+    async def add(self, topic: int, refs: Sequence[str]) -> bool:
+        """Whether all of them are before the bound."""
+        return bool(await self._call("add", topic, *refs))
 
     async def _call(self, name: str, *arguments: Any, with_generation: bool = True) -> Any:
         head = [self._prefix, self.generation] if with_generation else [self._prefix]

@@ -1,5 +1,6 @@
 """One shard's sets as the data plane uses them: pop, done, offer. Redis may be away: then nothing is hot."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable, Sequence
@@ -52,6 +53,7 @@ class Sets:
         )
         self._away_until = 0.0
         self._owed: set[int] = set()  # topics whose offers were lost: they may not stay hot
+        self._paying: asyncio.Task[None] | None = None
 
     @property
     def is_away(self) -> bool:
@@ -114,14 +116,41 @@ class Sets:
         self.owe(one.topic for one in offers)
 
     def owe(self, topics: Iterable[int]) -> None:
-        """A row of these waits that was not offered."""
+        """A row of these waits that was not offered: they are made cold as soon as Redis answers."""
         self._owed.update(topics)
+        if self._owed and (self._paying is None or self._paying.done()):
+            self._paying = asyncio.create_task(self._pay_later(), name="make topics cold")
+
+    async def cool(self, topics: Iterable[int]) -> None:
+        self.owe(topics)
+        await self._try_to_pay()
+
+    async def close(self) -> None:
+        if self._paying:
+            self._paying.cancel()
+            await asyncio.gather(self._paying, return_exceptions=True)
+        await self._try_to_pay()
+
+    async def _pay_later(self) -> None:
+        while self._owed:
+            await asyncio.sleep(AWAY_S)
+            await self._try_to_pay()
+
+    async def _try_to_pay(self) -> None:
+        try:
+            if not self.is_away:
+                await self._pay()
+        except ERRORS as error:
+            self._failed(error)
 
     async def _pay(self) -> bool:
         while self._owed:
-            topics = list(self._owed)[:1000]
-            await self._cool(keys=self._keys, args=[self._prefix, *topics])
-            self._owed.difference_update(topics)
+            topics = [self._owed.pop() for _ in range(min(1000, len(self._owed)))]
+            try:
+                await self._cool(keys=self._keys, args=[self._prefix, *topics])
+            except BaseException:
+                self._owed.update(topics)
+                raise
         return True
 
     def _failed(self, error: Exception) -> None:

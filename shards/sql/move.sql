@@ -1,7 +1,7 @@
--- Give a message that waits a new place. The epoch rises, so that whoever saw it at its old place cannot claim it there.
+-- Give a message that waits a new place; not one whose lease has just run out: its failure has to be judged first. The epoch rises, so that whoever saw it at its old place cannot claim it there.
 -- Its ttl counts from a new due time. Answers leased, the new ref, and due (null: it is due).
 WITH found AS (
-    SELECT d.id, d.state = 2 AND d.until > now() AS leased, d.state, d.due FROM delivery d
+    SELECT d.id, d.state = 2 AS leased, d.state, d.due FROM delivery d
     WHERE d.id = %(id)s AND d.topic = %(topic)s FOR UPDATE
 ), wish AS (
     SELECT greatest(now(), coalesce(%(at)s::timestamptz,

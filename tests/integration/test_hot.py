@@ -139,6 +139,7 @@ async def test_what_arrives_during_a_fill_is_not_passed_over(engine: Engine, top
 
 async def test_a_fill_that_another_has_overtaken_counts_for_nothing(topic: Topic) -> None:
     building = topic.prefetcher._building
+    await topic.redis.hset(await topic.key("t"), "bound", "")  # type: ignore[misc]
     first, second = await building.begin_fill(topic.number), await building.begin_fill(topic.number)
     assert first
     assert second
