@@ -64,7 +64,7 @@ def _create_if_missing(name: str, url: str) -> bool:
     try:
         with psycopg.connect(make_conninfo(url, dbname="postgres"), autocommit=True, connect_timeout=5) as connection:
             if connection.execute("SELECT FROM pg_database WHERE datname = %s", [database]).fetchone() is not None:
-                raise MigrateError(f"{name}: {refused}")
+                return _is_there_by_now(name, url)
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
     except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
         return False  # another migrator was quicker
@@ -74,6 +74,15 @@ def _create_if_missing(name: str, url: str) -> bool:
             f"Make it, or name another in {'CONTROL_DATABASE_URL' if 'control' in name else 'DATABASE_URLS'}"
         ) from error
     return True
+
+
+def _is_there_by_now(name: str, url: str) -> bool:
+    """Another migrator may have made it since we were refused. Says that we did not."""
+    try:
+        psycopg.connect(url, connect_timeout=5).close()
+    except psycopg.OperationalError as error:
+        raise MigrateError(f"{name}: {error}") from error
+    return False
 
 
 @contextlib.contextmanager
