@@ -48,6 +48,7 @@ class FastLane:
         plane.require_json(method, headers)
         plane.require_size(headers)
         body = await _body(receive)
+        plane.require_whole(headers, body)
         request = Request(method, path, scope["query_string"], body, message_id, Watched(receive))
         return await handlers[method](self._plane.engine, principal, request)
 

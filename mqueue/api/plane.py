@@ -9,7 +9,7 @@ from mqueue.api.health import Health
 from mqueue.api.problems import problem
 from mqueue.core import metrics
 from mqueue.core.conf import Conf
-from mqueue.core.errors import MethodNotAllowed, MqueueError, TooLarge, Unauthenticated, UnsupportedMedia
+from mqueue.core.errors import Invalid, MethodNotAllowed, MqueueError, TooLarge, Unauthenticated, UnsupportedMedia
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.core.tokens import Principal, Verifier
 from mqueue.engine.engine import Engine
@@ -72,6 +72,13 @@ def require_size(headers: Headers) -> None:
     """What is announced as too large is not read at all."""
     announced = headers.get(b"content-length", b"0")
     require_fits(int(announced) if announced.isdigit() else 0)
+
+
+def require_whole(headers: Headers, body: bytes) -> None:
+    """A client that was cut off in its body may have said half of what it means, in JSON that reads well."""
+    announced = headers.get(b"content-length", b"")
+    if announced.isdigit() and int(announced) != len(body):
+        raise Invalid(f"The body ends after {len(body)} of {int(announced)} bytes", errors=[])
 
 
 def require_fits(size: int) -> None:

@@ -51,3 +51,17 @@ def test_what_was_popped_for_a_client_that_is_gone_spends_no_attempt(
     assert {message["attempt"] for message in found} == {1}
     steps = [event["event"] for number in ids for event in events_of(http, number, namespace)]
     assert steps.count("delivered") == steps.count("released") + 40
+
+
+def test_a_request_that_is_cut_off_in_its_body_adds_nothing(
+    service: Service, http: httpx.Client, namespace: str
+) -> None:
+    put(http, namespace, "other")
+    body = b'{"namespace": "%s", "topic": "t", "body": 1}' % namespace.encode()
+    head = f"POST /enqueue HTTP/1.1\r\nhost: x\r\nauthorization: {http.headers['authorization']}\r\n"
+    with socket.create_connection(("127.0.0.1", service.port)) as line:
+        line.settimeout(5)
+        line.sendall(f"{head}content-length: {len(body) + 50}\r\n\r\n".encode() + body)
+        line.shutdown(socket.SHUT_WR)
+        assert not line.recv(65536).startswith(b"HTTP/1.1 200")
+    assert get(http, namespace) == []
