@@ -84,8 +84,8 @@ async def measure(conf: Conf, seconds: float) -> dict[str, float]:
     rows: list[tuple[str, Work, int]] = [
         ("enqueue, one a request, 64 connections", enqueue_one, 64),
         ("enqueue, 1,000 a request, 2 connections", enqueue_batch, 2),
-        ("dequeue and ack, one a request, 64 connections", take_and_ack_one, 64),
-        ("dequeue and ack, 100 a request, 4 connections", take_and_ack, 4),
+        ("dequeue and ack, one a request, 64 connections", take_and_ack(TAKE_ONE, 1), 64),
+        ("dequeue and ack, 100 a request, 4 connections", take_and_ack(TAKE_100, 100), 4),
     ]
     results = {}
     for name, work, connections in rows:
@@ -184,20 +184,15 @@ async def enqueue_batch(connection: Connection) -> int:
     return 1000
 
 
-async def take_and_ack_one(connection: Connection) -> int:
-    leased = await connection.post("/dequeue", TAKE_ONE)
-    if leased == b"[]":
-        raise RuntimeError("the topic ran empty: give the enqueues before it more time")
-    await connection.post("/ack", leased)
-    return 1
+def take_and_ack(wanted: bytes, count: int) -> Work:
+    async def work(connection: Connection) -> int:
+        leased = await connection.post("/dequeue", wanted)
+        if leased == b"[]":
+            raise RuntimeError("the topic ran empty: give the enqueues before it more time")
+        await connection.post("/ack", leased)
+        return count
 
-
-async def take_and_ack(connection: Connection) -> int:
-    leased = await connection.post("/dequeue", TAKE_100)
-    if leased == b"[]":
-        raise RuntimeError("the topic ran empty: give the enqueues before it more time")
-    await connection.post("/ack", leased)
-    return 100
+    return work
 
 
 def pgbench(conf: Conf, seconds: float) -> float:

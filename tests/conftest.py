@@ -1,7 +1,10 @@
 """Fixtures that every kind of test shares. The servers themselves come from the plugin tests/servers.py."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -35,6 +38,15 @@ async def engine(configuration: Conf) -> AsyncIterator[Engine]:
 @pytest.fixture
 def cluster(engine: Engine) -> Cluster:
     return engine.cluster
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Reachable by every account, unlike pytest's own temporary folders."""
+    path = Path(tempfile.mkdtemp(prefix="mqueue-run-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture

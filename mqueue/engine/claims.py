@@ -4,7 +4,7 @@ import datetime
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, LiteralString, NamedTuple
+from typing import NamedTuple
 
 from mqueue.core import metrics
 from mqueue.core.errors import ShardUnavailable
@@ -13,7 +13,7 @@ from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.hot import Shard
 from mqueue.hot.refs import Ref
 from shards.arrays import Int4s, Int8s, Texts, array
-from shards.partitions import with_partitions
+from shards.calls import change, fetch
 from shards.pools import Database
 from shards.sql import statement
 
@@ -73,13 +73,13 @@ class Claims:
             "consumer": array(Texts, [lease.consumer for lease in leases]),
             "most": MAX_REQUEST,
         }
-        rows = await metrics.timed(self._seconds, self._execute(statement("claim"), parameters))
+        rows = await metrics.timed(self._seconds, change(self._shard, statement("claim"), parameters))
         return [Claimed(*row) for row in rows]
 
     async def early_among(self, refs: Sequence[Ref]) -> list[Ref]:
         """Those whose rows are not due yet by PostgreSQL's clock."""
         columns = {"id": [ref.id for ref in refs], "epoch": [ref.epoch for ref in refs]}
-        found = {row[0] for row in await self._execute(statement("early"), columns)}
+        found = {row[0] for row in await fetch(self._shard, statement("early"), columns)}
         return [ref for ref in refs if ref.id in found]
 
     async def release(self, topic: int, leases: Sequence[tuple[int, int]]) -> None:
@@ -92,7 +92,7 @@ class Claims:
             "consumer": [None] * len(leases),
         }
         try:
-            rows = await self._execute(statement("release"), columns)
+            rows = await change(self._shard, statement("release"), columns)
         except ShardUnavailable:
             self._hot.owe([topic])  # perhaps it was done
             log.warning("%d messages that nobody took come again when their leases end", len(leases))
@@ -108,17 +108,10 @@ class Claims:
             "consumer": array(Texts, [lease.consumer for _, lease in pairs]),
             "most": MAX_REQUEST,
         }
-        rows = await metrics.timed(self._seconds, self._execute(statement("claim_refs"), columns))
+        rows = await metrics.timed(self._seconds, change(self._shard, statement("claim_refs"), columns))
         found = {row[0]: Claimed(*row) for row in rows}
         answers, position = [], 0
         for part in parts:
             answers.append([found.get(position + n + 1) for n in range(len(part))])
             position += len(part)
         return answers
-
-    async def _execute(self, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
-        async def execute() -> list[Any]:
-            async with self._shard.connection() as connection:
-                return await (await connection.execute(query, parameters)).fetchall()
-
-        return await with_partitions(self._shard, (), execute)

@@ -31,19 +31,11 @@ class Coalescer(Generic[I, O]):
         self._sizes = metrics.BATCH_SIZE.labels(name)
 
     async def submit(self, item: I, weight: int = 1) -> O:
-        return await self.post(item, weight)
-
-    def post(self, item: I, weight: int = 1) -> "asyncio.Future[O]":
-        """For a caller that does not wait for the answer now."""
         future: asyncio.Future[O] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, weight, future))
         self._weight += weight
         self._start()
-        return future
-
-    async def close(self) -> None:
-        while self._under_way:
-            await asyncio.gather(*self._under_way, return_exceptions=True)
+        return await future
 
     def _start(self) -> None:
         while self._waiting and may_fly(self._weight, len(self._under_way), self._flights):

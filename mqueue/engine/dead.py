@@ -9,8 +9,8 @@ from mqueue.core.messages import DeadChoice, DeadLetter, DeadPage
 from mqueue.engine.contents import Page, content, headers
 from mqueue.engine.hot import Hot
 from mqueue.engine.topics import Topics
+from shards.calls import change, fetch
 from shards.cluster import Cluster
-from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
 
@@ -32,10 +32,10 @@ class DeadLetters:
         ]
 
     async def delete(self, consumer: str, choice: DeadChoice) -> int:
-        return await self._each_portion(statement("dead_delete"), consumer, choice)
+        return await self._each_portion(statement("dead_delete"), consumer, choice, live_again=False)
 
     async def replay(self, consumer: str, choice: DeadChoice) -> int:
-        return await self._each_portion(statement("dead_replay"), consumer, choice)
+        return await self._each_portion(statement("dead_replay"), consumer, choice, live_again=True)
 
     async def _page_of(self, shard: Database, wanted: DeadPage) -> list[Any]:
         parameters = {
@@ -44,10 +44,9 @@ class DeadLetters:
             "after": wanted.after,
             "limit": wanted.limit,
         }
-        async with shard.connection() as connection:
-            return await (await connection.execute(statement("dead_page"), parameters)).fetchall()
+        return await fetch(shard, statement("dead_page"), parameters)
 
-    async def _each_portion(self, query: LiteralString, consumer: str, choice: DeadChoice) -> int:
+    async def _each_portion(self, query: LiteralString, consumer: str, choice: DeadChoice, *, live_again: bool) -> int:
         """In portions, so that a million letters hold no lock for long; what is done stays done."""
         number = await self._topics.find((choice.namespace, choice.topic))
         if number is None:
@@ -56,15 +55,9 @@ class DeadLetters:
         done, after = 0, 0
         named = sorted({choice.id} if choice.id is not None else set(choice.ids or ()))
         while ids := await self._next_ids(shard, number, after) if choice.all else named[:PORTION]:
-            parameters = {"topic": number, "ids": ids, "consumer": consumer}
-
-            async def change(parameters: dict[str, Any] = parameters) -> list[Any]:
-                async with shard.connection() as connection:
-                    return await (await connection.execute(query, parameters)).fetchall()
-
             with self._hot[shard].owing([number]):
-                rows = await with_partitions(shard, (), change)
-            if query == statement("dead_replay"):
+                rows = await change(shard, query, {"topic": number, "ids": ids, "consumer": consumer})
+            if live_again:
                 await self._hot[shard].offer_rows(rows)
             done += len(rows)
             after, named = ids[-1], named[PORTION:]
@@ -72,9 +65,7 @@ class DeadLetters:
 
     async def _next_ids(self, shard: Database, number: int, after: int) -> list[int]:
         parameters = {"topic": number, "after": after, "limit": PORTION}
-        async with shard.connection() as connection:
-            cursor = await connection.execute(statement("dead_ids"), parameters)
-            return [row[0] for row in await cursor.fetchall()]
+        return [row[0] for row in await fetch(shard, statement("dead_ids"), parameters)]
 
 
 def _letter(namespace: str, row: Any) -> DeadLetter:

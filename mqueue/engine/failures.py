@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 
 from mqueue.core import metrics
-from mqueue.core.messages import DEFAULT_MAX_RETRIES, MAX_ERROR, Retry
+from mqueue.core.messages import MAX_ERROR, Retry
 from mqueue.core.retry import Failure, decide
+from mqueue.engine.contents import retries
 from mqueue.engine.hot import Shard
 from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
 
-NACKED, LAPSED = 4, 5
+NACKED, LAPSED = 4, 5  # kinds of event
 LAPSE_ERROR = "lease expired"
 Outcome = tuple[str, str, str | None]  # namespace, topic, why it is dead
 _retry = msgspec.json.Decoder(Retry)
@@ -85,7 +86,7 @@ def _failure(row: tuple[Any, ...], **more: Any) -> Failure:
     _, _, _, attempts, expiry, max_retries, retry, *_ = row
     return Failure(
         attempt=attempts,
-        max_retries=DEFAULT_MAX_RETRIES if max_retries is None else max_retries,
+        max_retries=retries(max_retries),
         retry=_retry.decode(retry) if retry else Retry(),
         expiry=expiry,
         **more,

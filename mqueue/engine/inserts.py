@@ -92,6 +92,7 @@ def _is_new(row: Row, committed: Committed) -> bool:
 class Inserts:
     def __init__(self, shard: Database, hot: Shard) -> None:
         self._shard, self._hot = shard, hot
+        self._seconds = metrics.COMMIT_SECONDS.labels(shard.number)
         self._commits: Coalescer[list[Row], Committed | Exception] = Coalescer(
             self._commit_all, most=LOAD, flights=FLIGHTS, name=f"commits on {shard.name}"
         )
@@ -143,7 +144,7 @@ class Inserts:
 
         try:
             work = with_partitions(self._shard, _days_around(rows), insert)
-            return await metrics.timed(metrics.COMMIT_SECONDS.labels(self._shard.number), work)
+            return await metrics.timed(self._seconds, work)
         except Undecided:
             if done := await self._look_whether_committed(rows, pid):
                 return done

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from mqueue.core.errors import ShardUnavailable
+from shards.calls import fetch
 from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
@@ -53,7 +54,7 @@ class Keys:
         await asyncio.gather(*calls, return_exceptions=True)
 
     async def fenced_among(self, shard: Database, ids: list[int]) -> set[int]:
-        return {row[0] for row in await _fetch(shard, statement("fenced"), {"ids": ids})}
+        return {row[0] for row in await fetch(shard, statement("fenced"), {"ids": ids})}
 
     async def _take_on(self, shard: Database, claims: list[Claim]) -> None:
         left = claims
@@ -71,11 +72,11 @@ class Keys:
     async def _one_round(self, shard: Database, claims: list[Claim]) -> list[Claim]:
         """Those that have to try again: somebody was quicker."""
         columns = _columns(claims) | {"window_ms": self._window_ms}
-        taken = set(await _fetch(shard, statement("reserve_keys"), columns))
+        taken = set(await fetch(shard, statement("reserve_keys"), columns))
         others = [claim for claim in claims if claim.key not in taken]
         if not others:
             return []
-        owners = {(row[0], row[1]): row[2:] for row in await _fetch(shard, statement("key_owners"), _columns(others))}
+        owners = {(row[0], row[1]): row[2:] for row in await fetch(shard, statement("key_owners"), _columns(others))}
         return [claim for claim in others if not await self._settled(shard, claim, owners.get(claim.key))]
 
     async def _settled(self, shard: Database, claim: Claim, owner: Any) -> bool:
@@ -105,8 +106,3 @@ def _columns(claims: Iterable[Claim]) -> dict[str, Any]:
 async def _execute(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> int:
     async with shard.connection() as connection:
         return (await connection.execute(query, parameters)).rowcount
-
-
-async def _fetch(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
-    async with shard.connection() as connection:
-        return await (await connection.execute(query, parameters)).fetchall()

@@ -3,14 +3,14 @@
 import asyncio
 import heapq
 from itertools import islice
-from typing import Any, LiteralString
+from typing import Any
 
 from mqueue.core.errors import NotFound
-from mqueue.core.messages import DEFAULT_MAX_RETRIES, Depth, Event, Find, Looked, Place, StatsPage
-from mqueue.engine.contents import Page, content, headers
+from mqueue.core.messages import Depth, Event, Find, Looked, Place, StatsPage
+from mqueue.engine.contents import Page, content, headers, retries
 from mqueue.engine.topics import Topics
+from shards.calls import fetch
 from shards.cluster import Cluster
-from shards.pools import Database
 from shards.sql import statement
 from tenants.registry import Name
 
@@ -38,7 +38,7 @@ class Looking:
             return []
         parameters = {"topic": number, "limit": wanted.limit, "later": wanted.state == "scheduled"}
         query = statement("leased_ids") if wanted.state == "leased" else statement("waiting_ids")
-        ids = [row[0] for row in await _all(self._cluster.shard_of_topic(*name), query, parameters)]
+        ids = [row[0] for row in await fetch(self._cluster.shard_of_topic(*name), query, parameters)]
         page = Page(wanted.limit)
         found = {message.id: message for message in await self._messages(name, ids)}
         in_order = (found[number] for number in ids if number in found)
@@ -50,7 +50,7 @@ class Looking:
         rows = []
         if number is not None:
             shard = self._cluster.shard_of_topic(*name)
-            rows = await _all(shard, statement("trace"), {"id": message_id, "topic": number})
+            rows = await fetch(shard, statement("trace"), {"id": message_id, "topic": number})
         if not rows:
             raise NotFound(UNSEEN)
         return [Event(*row) for row in rows]
@@ -65,16 +65,16 @@ class Looking:
             "after": wanted.after,
             "limit": TOPICS_A_PAGE,
         }
-        pages = await asyncio.gather(*(_all(shard, statement("stats"), parameters) for shard in shards))
+        pages = await asyncio.gather(*(fetch(shard, statement("stats"), parameters) for shard in shards))
         return [Depth(wanted.namespace, *row) for row in islice(heapq.merge(*pages), TOPICS_A_PAGE)]
 
     async def _by_key(self, namespace: str, topic: str | None, key: str) -> list[Looked]:
         shard = self._cluster.shard_of_topic(namespace, key)
-        rows = await _all(shard, statement("key_owners"), {"namespace": [namespace], "key": [key]})
+        rows = await fetch(shard, statement("key_owners"), {"namespace": [namespace], "key": [key]})
         if not rows:
             return []
         _, _, message_id, number, _ = rows[0]
-        names = await _all(self._cluster.shard_of_id(message_id), statement("topic_name"), {"id": number})
+        names = await fetch(self._cluster.shard_of_id(message_id), statement("topic_name"), {"id": number})
         if not names or topic not in (None, names[0][0]):
             return []
         return await self._messages((namespace, names[0][0]), [message_id])
@@ -83,13 +83,8 @@ class Looking:
         number = await self._topics.find(name)
         if number is None or not ids:
             return []
-        rows = await _all(self._cluster.shard_of_topic(*name), statement("look"), {"ids": ids, "topic": number})
+        rows = await fetch(self._cluster.shard_of_topic(*name), statement("look"), {"ids": ids, "topic": number})
         return [_looked(name, row) for row in rows if row[1] not in (None, "deleted")]
-
-
-async def _all(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
-    async with shard.connection() as connection:
-        return await (await connection.execute(query, parameters)).fetchall()
 
 
 def _bytes(message: Looked) -> bytes:
@@ -112,7 +107,7 @@ def _looked(name: Name, row: Any) -> Looked:
         priority=priority,
         headers=headers(named),
         attempts=attempts or 0,
-        max_retries=DEFAULT_MAX_RETRIES if max_retries is None else max_retries,
+        max_retries=retries(max_retries),
         enqueued_at=enqueued_at,
         deliver_after=deliver_after,
         due=due,

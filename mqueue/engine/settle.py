@@ -7,24 +7,24 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, NamedTuple
 
 from mqueue.core import metrics, receipts
 from mqueue.core.errors import MqueueError, NotLeased, StaleReceipt
 from mqueue.core.messages import DEFAULT_VISIBILITY_MS, Nack, Settle
 from mqueue.engine.coalesce import Coalescer
-from mqueue.engine.failures import Wish, fail_leases
+from mqueue.engine.failures import NACKED, Wish, fail_leases
 from mqueue.engine.hot import Hot
 from mqueue.engine.topics import Topics
 from shards.arrays import Int4s, Int8s, Texts, array
+from shards.calls import change, fetch
 from shards.cluster import Cluster
-from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
 
 FOREIGN = -1  # an epoch that no lease ever has: for a receipt that we did not issue for this message
 HIGHEST_EPOCH = 2**31 - 1
-ACKED, NACKED, RELEASED = 8, 4, 6  # kinds of event
+ACKED, RELEASED = 8, 6  # kinds of event
 FLIGHTS = 4
 MOST = 1_000  # settles of one statement
 
@@ -113,19 +113,19 @@ class Settling:
         return [settled[position] for position in range(len(rows))]
 
     async def _ack(self, shard: Database, rows: list[Row]) -> Outcomes:
-        found = await _execute(shard, statement("ack"), _columns(rows))
+        found = await change(shard, statement("ack"), _columns(rows))
         metrics.ACKED.count(rows[row[0]].settle for row in found)
         metrics.END_TO_END_SECONDS.observe_each(row[1] for row in found)
         return {row[0]: Settled("acked") for row in found}
 
     async def _release(self, shard: Database, rows: list[Row]) -> Outcomes:
-        found = await _execute(shard, statement("release"), _columns(rows))
+        found = await change(shard, statement("release"), _columns(rows))
         await self._hot[shard].offer_rows(row[1:] for row in found)
         return {row[0]: Settled("released") for row in found}
 
     async def _extend(self, shard: Database, rows: list[Row]) -> Outcomes:
         wanted = [getattr(row.settle, "visibility_ms", None) or DEFAULT_VISIBILITY_MS for row in rows]
-        found = await _execute(shard, statement("extend"), _columns(rows) | {"visibility_ms": wanted})
+        found = await change(shard, statement("extend"), _columns(rows) | {"visibility_ms": wanted})
         return {position: Settled("extended", until) for position, until in found}
 
     async def _nack(self, shard: Database, rows: list[Row]) -> Outcomes:
@@ -139,18 +139,10 @@ class Settling:
         return {position: _nacked(due) for position, due in decided.items()}
 
 
-async def _execute(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
-    async def execute() -> list[Any]:
-        async with shard.connection() as connection:
-            return await (await connection.execute(query, parameters)).fetchall()
-
-    return await with_partitions(shard, (), execute)
-
-
 async def _settled_before(shard: Database, rows: list[Row], left: list[int], kind: int | None) -> Outcomes:
     columns = _columns([rows[position] for position in left]) | {"position": left, "kind": kind}
     try:
-        facts = await _execute(shard, statement("settled_before"), columns)
+        facts = await fetch(shard, statement("settled_before"), columns)
     except MqueueError as error:
         return dict.fromkeys(left, error)  # what is settled stays settled
     return {fact[0]: _verdict(fact, kind, with_receipt=rows[fact[0]].epoch is not None) for fact in facts}

@@ -7,17 +7,17 @@ from msgspec import UNSET
 from mqueue.core import receipts
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import (
-    DEFAULT_MAX_RETRIES,
     DEFAULT_VISIBILITY_MS,
     MAX_REQUEST,
     Delivered,
 )
 from mqueue.engine.claims import Claimed, Claims, Lease
-from mqueue.engine.contents import content, headers
+from mqueue.engine.contents import content, headers, retries
 from mqueue.engine.hot import Shard
 from mqueue.engine.line import Waiter
 from mqueue.hot.refs import due_of, read
 from mqueue.hot.sets import Head, Offer
+from shards.calls import fetch
 from shards.pools import Database
 from shards.sql import statement
 from tenants.registry import Name
@@ -67,9 +67,8 @@ class Source:
     async def next_due_in(self) -> float | None:
         if self._head.is_hot:
             return self._hot.clock.until_s(self._head.next_due_us) if self._head.next_due_us else None
-        async with self._shard.connection() as connection:
-            row = await (await connection.execute(statement("next_due"), {"topic": self._topic})).fetchone()
-        return (row[0] - row[1]).total_seconds() if row and row[0] else None
+        ((next_due, now),) = await fetch(self._shard, statement("next_due"), {"topic": self._topic})
+        return (next_due - now).total_seconds() if next_due else None
 
     async def give_back(self, found: list[Delivered]) -> None:
         await self._claims.release(self._topic, [receipts.unseal(one.receipt) or (0, 0) for one in found])
@@ -125,7 +124,7 @@ def _delivered(name: Name, row: Claimed) -> Delivered:
         headers=headers(row.headers),
         traceparent=row.traceparent or UNSET,
         attempt=row.attempts,
-        max_retries=DEFAULT_MAX_RETRIES if row.max_retries is None else row.max_retries,
+        max_retries=retries(row.max_retries),
         enqueued_at=row.enqueued_at,
         deliver_after=row.deliver_after,
         lease_expires_at=row.until,

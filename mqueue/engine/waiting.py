@@ -7,8 +7,8 @@ from mqueue.core.messages import Move, Place
 from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import LONG_AGO
 from mqueue.engine.topics import Topics
+from shards.calls import change
 from shards.cluster import Cluster
-from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
 
@@ -49,14 +49,10 @@ class Waiting:
 
 
 async def _one(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> Any:
-    async def execute() -> Any:
-        async with shard.connection() as connection:
-            return await (await connection.execute(query, parameters)).fetchone()
-
-    row = await with_partitions(shard, (), execute)
-    if row is None:
+    rows = await change(shard, query, parameters)
+    if not rows:
         raise _none()
-    return row
+    return rows[0]
 
 
 def _none() -> NotFound:

@@ -63,57 +63,34 @@ class Sets:
         self, wanted: Sequence[tuple[int, int]], now_us: int, done: Sequence[tuple[int, str]] = ()
     ) -> list[Head]:
         """The heads of topics, up to so many refs each, after `done`. All cold where Redis does not answer."""
-        arguments: list[Any] = [self._prefix, now_us, PATIENCE_US, len(done)]
-        for pair in done:
+        arguments: list[Any] = [now_us, PATIENCE_US, len(done)]
+        for pair in (*done, *wanted):
             arguments += pair
-        for topic, limit in wanted:
-            arguments += (topic, limit)
-        try:
-            if self.is_away or not await self._pay():
-                return [COLD] * len(wanted)
-            answers = await self._pop(keys=self._keys, args=arguments)
-        except ERRORS as error:
-            self._failed(error)
+        answers = await self._call(self._pop, arguments)
+        if answers is None:
             return [COLD] * len(wanted)
         return [Head(True, answer[2] == 1, int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
 
     async def done(self, taken: Iterable[tuple[int, str]]) -> None:
         """Refs that are claimed, or that claim nothing any more. Where this fails they return, and claim nothing."""
-        arguments: list[Any] = [self._prefix]
-        for pair in taken:
-            arguments += pair
-        if self.is_away:
-            return
-        try:
-            await self._done(keys=self._keys, args=arguments)
-        except ERRORS as error:
-            self._failed(error)
+        await self._call(self._done, [part for pair in taken for part in pair])
 
     async def sieve(self, topics: Sequence[tuple[int, str, int]], now_us: int) -> list[bool]:
         """Of topic, least ref that is due and least due time of the rest: where an offer would be of use."""
-        arguments: list[Any] = [self._prefix, now_us - DEMAND_US]
-        for one in topics:
-            arguments += one
-        try:
-            if not self.is_away and await self._pay():
-                return [answer == 1 for answer in await self._sieve(keys=self._keys, args=arguments)]
-        except ERRORS as error:
-            self._failed(error)
-        self.owe(topic for topic, _, _ in topics)
-        return [False] * len(topics)
+        arguments = [now_us - DEMAND_US, *(part for one in topics for part in one)]
+        answers = await self._call(self._sieve, arguments)
+        if answers is None:
+            self.owe(topic for topic, _, _ in topics)
+            return [False] * len(topics)
+        return [answer == 1 for answer in answers]
 
     async def offer(self, offers: Sequence[Offer], now_us: int) -> None:
         """After this, no hot topic misses one of them: it is in its set, or the topic will be made cold."""
-        arguments: list[Any] = [self._prefix, now_us - DEMAND_US]
+        arguments: list[Any] = [now_us - DEMAND_US]
         for one in offers:
             arguments += (one.topic, one.due_us, one.ref)
-        try:
-            if not self.is_away and await self._pay():
-                await self._offer(keys=self._keys, args=arguments)
-                return
-        except ERRORS as error:
-            self._failed(error)
-        self.owe(one.topic for one in offers)
+        if await self._call(self._offer, arguments) is None:
+            self.owe(one.topic for one in offers)
 
     def owe(self, topics: Iterable[int]) -> None:
         """A row of these waits that was not offered: they are made cold as soon as Redis answers."""
@@ -123,27 +100,31 @@ class Sets:
 
     async def cool(self, topics: Iterable[int]) -> None:
         self.owe(topics)
-        await self._try_to_pay()
+        await self._call(self._cool, ())  # none more than what is owed
 
     async def close(self) -> None:
         if self._paying:
             self._paying.cancel()
             await asyncio.gather(self._paying, return_exceptions=True)
-        await self._try_to_pay()
+        await self._call(self._cool, ())  # none more than what is owed
 
     async def _pay_later(self) -> None:
         while self._owed:
             await asyncio.sleep(AWAY_S)
-            await self._try_to_pay()
+            await self._call(self._cool, ())  # none more than what is owed
 
-    async def _try_to_pay(self) -> None:
+    async def _call(self, run: Any, arguments: Sequence[Any]) -> Any:
+        """What the script answers; None where Redis is out of reach. What is owed comes first."""
+        if self.is_away:
+            return None
         try:
-            if not self.is_away:
-                await self._pay()
+            await self._pay()
+            return await run(keys=self._keys, args=[self._prefix, *arguments])
         except ERRORS as error:
             self._failed(error)
+            return None
 
-    async def _pay(self) -> bool:
+    async def _pay(self) -> None:
         while self._owed:
             topics = [self._owed.pop() for _ in range(min(1000, len(self._owed)))]
             try:
@@ -151,7 +132,6 @@ class Sets:
             except BaseException:
                 self._owed.update(topics)
                 raise
-        return True
 
     def _failed(self, error: Exception) -> None:
         if not self.is_away:

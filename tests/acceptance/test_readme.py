@@ -1,9 +1,7 @@
 """The README's example, line by line, against a fresh installation."""
 
 import re
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,16 +14,13 @@ README = (ROOT / "README.md").read_text()
 
 
 @pytest.fixture
-def fresh() -> Iterator[Service]:
+def fresh(folder: Path) -> Iterator[Service]:
     """With embedded servers, as a newcomer has it."""
-    folder = Path(tempfile.mkdtemp(prefix="mqueue-readme-"))
-    folder.chmod(0o755)
     service = Service(folder / "data")
     try:
         yield service.start()
     finally:
         service.end()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def examples() -> list[tuple[str, str]]:

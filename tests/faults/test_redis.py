@@ -21,18 +21,13 @@ pytestmark = pytest.mark.fault
 
 
 @pytest.fixture
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(folder: Path) -> Iterator[Service]:
     """With servers of its own, that may be killed."""
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix="mqueue-redis-"))
-    folder.chmod(0o755)
     service = Service(folder / "data")
     try:
         yield service.start()
     finally:
         service.end()
-        subprocess.run(["rm", "-rf", str(folder)])
 
 
 def client_of(service: Service) -> "redis.Redis":

@@ -29,15 +29,6 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to play an
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """Reachable by every account, unlike pytest's own temporary folders."""
-    path = Path(tempfile.mkdtemp(prefix="mqueue-run-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
-
-
-@pytest.fixture
 def service(folder: Path) -> Iterator[Service]:
     service = Service(folder / "data")
     yield service

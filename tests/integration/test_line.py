@@ -188,22 +188,26 @@ async def test_a_lost_offer_is_repaid_by_a_process_that_has_nothing_more_to_say(
     await other.close()
 
 
-@pytest.mark.parametrize("room", [inserts, failures, claims], ids=["enqueue", "lapse", "release"])
+@pytest.mark.parametrize(
+    ("room", "call"),
+    [(inserts, "with_partitions"), (failures, "with_partitions"), (claims, "change")],
+    ids=["enqueue", "lapse", "release"],
+)
 async def test_what_waits_is_found_though_the_answer_of_its_commit_was_lost(
-    engine: Engine, topic: Topic, monkeypatch: Any, room: Any
+    engine: Engine, topic: Topic, monkeypatch: Any, room: Any, call: str
 ) -> None:
     sent = [message(topic.namespace, body=1), message(topic.namespace, body=2, idempotency_key="k")]
     found = []
     if room is not inserts:
         await send(engine, *sent)
         found = await take(engine, topic.namespace, limit=2)
-    real = room.with_partitions
+    real = getattr(room, call)
 
     async def losing(*arguments: Any) -> None:
         await real(*arguments)
         raise Undecided
 
-    monkeypatch.setattr(room, "with_partitions", losing)
+    monkeypatch.setattr(room, call, losing)
     if room is inserts:
         result = await engine.enqueue("p", sent)
         assert (result.error, result.duplicates) == (None, 0)
@@ -222,15 +226,14 @@ async def test_what_waits_is_found_though_the_answer_of_its_commit_was_lost(
 
 async def test_a_failed_claim_puts_its_refs_back(engine: Engine, topic: Topic, monkeypatch: Any) -> None:
     await send(engine, *(message(topic.namespace, body=n) for n in range(3)))
-    real = claims.with_partitions
 
     async def failing(*_: Any) -> None:
         raise ShardUnavailable
 
-    monkeypatch.setattr(claims, "with_partitions", failing)
-    with pytest.raises(ShardUnavailable):
-        await take(engine, topic.namespace)
-    monkeypatch.setattr(claims, "with_partitions", real)
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "change", failing)
+        with pytest.raises(ShardUnavailable):
+            await take(engine, topic.namespace)
     assert bodies(await take(engine, topic.namespace)) == [0]
 
 

@@ -1,5 +1,6 @@
 -- Tell of rows that wait: those that belong into a set are added to it, and who waits for their topics is woken.
 -- KEYS: gen. ARGV: prefix, the least demand that counts (us), then for each: topic, due (us; 0: it is due), ref.
+-- Answers 1.
 local prefix, wanted_since = ARGV[1], tonumber(ARGV[2])
 local generation = redis.call('GET', KEYS[1])
 local heads, wakes = {}, {}
@@ -29,3 +30,4 @@ for topic, due in pairs(wakes) do
   end
 end
 if #message > 0 then redis.call('PUBLISH', prefix .. 'wake', table.concat(message, ' ')) end
+return 1
