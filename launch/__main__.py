@@ -41,7 +41,7 @@ def become(name: str) -> int:
     conf().data.mkdir(parents=True, exist_ok=True)
     try:
         if address := services.ports(conf()).get(name):
-            probes.require_free_port(*address)  # or granian would say it in a traceback
+            probes.require_free_port(*address)  # or the server would say it in a traceback
     except probes.PortTaken as error:
         return fail(str(error))
     service = next(service for service in services.workers(conf()) if service.name == name)

@@ -12,6 +12,7 @@ from launch.supervisor import Service
 from mqueue.core.conf import ROOT, Conf
 
 MANAGE = [sys.executable, str(ROOT / "manage.py")]
+SERVE = [sys.executable, "-m", "mqueue.serve"]
 
 
 def servers(conf: Conf, account: Account | None) -> list[Service]:
@@ -59,24 +60,13 @@ def _valkey(conf: Conf, account: Account | None) -> Service:
 
 
 def _api(conf: Conf) -> Service:
-    command = _granian("mqueue.asgi:application", conf.api.host, conf.api.port, conf)
-    command += ["--workers", str(conf.api.workers), "--backlog", "4096", "--backpressure", "16384"]
     ready = partial(probes.http, f"{conf.api.origin}/ready")
-    return Service("api", command, ready=ready, env=_counting_env(conf, "api"))
+    return Service("api", [*SERVE, "api"], ready=ready, env=_counting_env(conf, "api"))
 
 
 def _metrics(conf: Conf) -> Service:
-    command = _granian("mqueue.exporter:application", conf.api.metrics_host, conf.api.metrics_port, conf)
-    return Service("metrics", command, ready=partial(probes.http, f"{conf.api.metrics_origin}/"), env=_our_env(conf))
-
-
-def _granian(application: str, host: str, port: int, conf: Conf) -> list[str]:
-    command = [sys.executable, "-m", "granian", application, "--interface", "asgi", "--loop", "uvloop"]
-    command += ["--host", host, "--port", str(port), "--http", "1", "--no-ws"]
-    command += ["--workers-kill-timeout", "10", "--respawn-failed-workers"]
-    if conf.api.tls_cert:
-        command += ["--ssl-certificate", str(conf.api.tls_cert), "--ssl-keyfile", str(conf.api.tls_key)]
-    return command
+    ready = partial(probes.http, f"{conf.api.metrics_origin}/")
+    return Service("metrics", [*SERVE, "metrics"], ready=ready, env=_our_env(conf))
 
 
 def _daemons(conf: Conf) -> Service:

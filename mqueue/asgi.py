@@ -11,14 +11,17 @@ from django.core.asgi import get_asgi_application
 from mqueue.api.bridge import bridge
 from mqueue.api.fastlane import FastLane, Receive, Scope, Send
 from mqueue.api.lifespan import lifespan
+from mqueue.api.wire import Wire, keep_closing_idle
 from mqueue.core.conf import conf
 
 django = get_asgi_application()
 fast_lane = FastLane(conf()) if conf().api.fast_lane else None
+wires: set[Wire] = set()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
+        scope.get("state", {}).update(lane=fast_lane, wires=wires)
         await lifespan(receive, send, open_plane, close_plane)
     elif fast_lane and fast_lane.serves(scope["path"]):
         await fast_lane(scope, receive, send)
@@ -29,6 +32,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 async def open_plane() -> None:
     spare_the_collector()
     await (fast_lane.open() if fast_lane else asyncio.to_thread(bridge().open))
+    keep_closing_idle(wires)
 
 
 def spare_the_collector() -> None:

@@ -1,12 +1,15 @@
-"""The ASGI adapter of the data plane: the same handlers as the URLconf's, without Django's request cycle."""
+"""The data plane without Django's request cycle: the rules that come before a handler, in their order, and the handler.
+
+Our own server calls `answer` from its protocol (`wire.py`); any other ASGI server calls the application.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mqueue.api import plane
 from mqueue.api.handlers import Answer, Request, route
-from mqueue.api.plane import METRICS, OPEN_PATHS, Plane
-from mqueue.api.presence import Watched
+from mqueue.api.plane import METRICS, OPEN_PATHS, Headers, Plane
+from mqueue.api.presence import Present, Watched
 from mqueue.core.conf import Conf
 
 Scope = dict[str, Any]
@@ -21,36 +24,44 @@ class FastLane:
 
     serves = staticmethod(plane.serves)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(  # noqa: PLR0917
+        self, method: str, path: str, query: bytes, headers: Headers, body: bytes, client: Present
+    ) -> Answer:
+        """To a request that is here as a whole."""
         try:
-            status, headers, body = await self._answer(scope, receive)
+            if path in OPEN_PATHS:
+                plane.require_method(method, plane.LOOKS)
+                return await self._plane.health.answer(path)
+            if path == METRICS:
+                plane.require_method(method, plane.LOOKS)
+                return await self._plane.metrics(headers)
+            found = route(path)
+            assert found  # serves() saw to it
+            handlers, message_id = found
+            plane.require_method(method, handlers)
+            principal = await self._plane.principal(headers)
+            plane.require_json(method, headers)
+            plane.require_whole(headers, body)
+            request = Request(method, path, query, body, message_id, client)
+            return await handlers[method](self._plane.engine, principal, request)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets an answer
-            status, headers, body = plane.refusal(error, scope["method"], scope["path"])
-        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        pairs.append((b"content-length", str(len(body)).encode()))
-        await send({"type": "http.response.start", "status": status, "headers": pairs})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+            return plane.refusal(error, method, path)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        path, method = scope["path"], scope["method"]
-        if path in OPEN_PATHS:
-            plane.require_method(method, plane.LOOKS)
-            return await self._plane.health.answer(path)
-        if path == METRICS:
-            plane.require_method(method, plane.LOOKS)
-            return await self._plane.metrics({name.lower(): value for name, value in scope["headers"]})
-        found = route(path)
-        assert found  # serves() saw to it
-        handlers, message_id = found
-        plane.require_method(method, handlers)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method, path = scope["method"], scope["path"]
         headers = {name.lower(): value for name, value in scope["headers"]}
-        principal = await self._plane.principal(headers)
-        plane.require_json(method, headers)
-        plane.require_size(headers)
-        body = await _body(receive)
-        plane.require_whole(headers, body)
-        request = Request(method, path, scope["query_string"], body, message_id, Watched(receive))
-        return await handlers[method](self._plane.engine, principal, request)
+        try:
+            plane.require_size(headers)
+            body = await _body(receive)
+        except Exception as error:  # noqa: BLE001
+            answer = plane.refusal(error, method, path)
+        else:
+            answer = await self.answer(method, path, scope["query_string"], headers, body, Watched(receive))
+        status, more, content = answer
+        pairs = [(name.encode(), value.encode()) for name, value in more.items()]
+        pairs.append((b"content-length", str(len(content)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
+        await send({"type": "http.response.body", "body": b"" if method == "HEAD" else content})
 
 
 async def _body(receive: Receive) -> bytes:

@@ -10,6 +10,7 @@ T = TypeVar("T")
 class Present:
     """A client of whom nothing is known, as under a server that does not say."""
 
+    __slots__ = ()
     has_left = False
 
     async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
@@ -27,13 +28,13 @@ class Watched(Present):
     async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
         leaving = asyncio.ensure_future(self._receive())
         try:
-            return await (_first(work, leaving) if waits else work)
+            return await (first(work, leaving) if waits else work)
         finally:
             self.has_left = leaving.done()
             leaving.cancel()
 
 
-async def _first(work: Coroutine[Any, Any, T], leaving: "asyncio.Future[Any]") -> T | None:
+async def first(work: Coroutine[Any, Any, T], leaving: "asyncio.Future[Any]") -> T | None:
     working = asyncio.ensure_future(work)
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)

@@ -12,6 +12,7 @@ MqueueError
 │   ├── StaleReceipt    409  the receipt's lease is over
 │   └── Leased          409  a consumer holds the message
 ├── TooLarge            413
+├── HeadTooLarge        431
 ├── UnsupportedMedia    415
 └── ShardUnavailable    503  the shard cannot answer now
     ├── Undecided           503  the connection was lost: it may have been done, or not
@@ -100,6 +101,12 @@ class TooLarge(MqueueError):
     """The request, or a message in it, is too large."""
 
     code, http_status, title = "too_large", 413, "Too large"
+
+
+class HeadTooLarge(MqueueError):
+    """The request line and the headers are over 64 KiB."""
+
+    code, http_status, title = "head_too_large", 431, "Headers too large"
 
 
 class UnsupportedMedia(MqueueError):

@@ -1,10 +1,13 @@
 """Clients that leave before their answer, on the fast lane."""
 
+import contextlib
 import http.client
 import socket
 import time
+from collections.abc import Iterator
 
 import httpx
+import psutil
 
 from tests.acceptance.calls import events_of, get, once, put, settle, state_of
 from tests.service import Service
@@ -24,6 +27,16 @@ def poll_and_leave(service: Service, client: httpx.Client, path: str, after_s: f
     connection.close()
 
 
+@contextlib.contextmanager
+def stopped_worker(service: Service) -> Iterator[None]:
+    (worker,) = psutil.Process(service.pid_of("api")).children()
+    worker.suspend()
+    try:
+        yield
+    finally:
+        worker.resume()
+
+
 def test_a_client_that_left_while_it_waited_gets_nothing(service: Service, http: httpx.Client, namespace: str) -> None:
     put(http, namespace, "other")  # so that the namespace is there
     message_id = put(http, namespace)
@@ -41,8 +54,9 @@ def test_what_was_popped_for_a_client_that_is_gone_spends_no_attempt(
     service: Service, http: httpx.Client, namespace: str
 ) -> None:
     ids = [put(http, namespace) for _ in range(40)]
-    for _ in ids:
-        poll_and_leave(service, http, f"/dequeue?namespace={namespace}&topic=t&visibility_ms=43200000", 0)
+    with stopped_worker(service):  # so that every one of them has left before it is served
+        for _ in ids:
+            poll_and_leave(service, http, f"/dequeue?namespace={namespace}&topic=t&visibility_ms=43200000", 0)
     deadline = time.monotonic() + 5
     while "leased" in [state_of(http, number, namespace) for number in ids] and time.monotonic() < deadline:
         time.sleep(0.1)

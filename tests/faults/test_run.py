@@ -108,7 +108,9 @@ def test_a_killed_api_leaves_no_worker_on_its_port(running: Service) -> None:
 
 
 def test_a_killed_api_worker_is_replaced(running: Service) -> None:
-    (worker,) = (p for p in psutil.Process(running.pid_of("api")).children() if "granian" in " ".join(p.cmdline()))
+    (worker,) = (
+        p for p in psutil.Process(running.pid_of("api")).children() if "mqueue.worker" in " ".join(p.cmdline())
+    )
     worker.kill()
     running.until(lambda: is_well(running), 10, "the API answers")
 

@@ -1,0 +1,286 @@
+"""HTTP/1.1 for our own server: uvicorn's protocol, with a way of its own for the data plane.
+
+uvicorn knows the connection: parsing (llhttp), keep-alive, pipelining, flow control, an orderly end. What goes to
+Django goes its usual way, through ASGI. A request of the data plane needs none of what ASGI makes for it (a scope, an
+event, messages to and fro): here it is taken as a whole, and answered with one write. The figures are in
+docs/decisions/0011-one-thread-http.md.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from mqueue.api import plane
+from mqueue.api.fastlane import FastLane
+from mqueue.api.handlers import Answer
+from mqueue.api.presence import Present, first
+from mqueue.api.problems import problem
+from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, TooLarge
+from mqueue.core.messages import MAX_REQUEST
+
+T = TypeVar("T")
+MAX_HEAD = 64 * 1024
+IDLE_S, LOOK_EVERY_S = 75.0, 5.0
+MOST_BEHIND, LARGE = 200, 64 * 1024  # requests that wait for the one before them, and one that is enough by itself
+LINGER_S = 2.0  # for a client that still sends what was refused, so that it sees why
+
+
+class TooMuchHead(Exception):
+    """The parser ends with an error of its own."""
+
+
+class _NoEvent:
+    """Where uvicorn would wake a task that waits for the body: ours begins when the body is there."""
+
+    def set(self) -> None: ...
+
+
+class Exchange(Present):
+    """One request of the data plane and its answer; uvicorn takes it for one of its cycles."""
+
+    __slots__ = (
+        "body", "disconnected", "error", "headers", "is_whole", "keep_alive", "method", "path", "query",
+        "response_complete", "size", "wire",
+    )  # fmt: skip
+    message_event = _NoEvent()
+
+    def __init__(self, wire: "Wire", method: str, path: str, query: bytes, headers: Mapping[bytes, bytes]) -> None:
+        self.wire, self.method, self.path, self.query, self.headers = wire, method, path, query, headers
+        self.body: bytes | list[bytes] = b""
+        self.size = 0
+        self.keep_alive = True
+        self.is_whole = self.disconnected = self.response_complete = False
+        self.error: MqueueError | None = None  # it is refused before it is here as a whole
+
+    @property
+    def has_left(self) -> bool:  # type: ignore[override]
+        return self.wire.transport.is_closing()
+
+    async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
+        if not waits:
+            return await work
+        wire = self.wire
+        wire.waiting = wire.loop.create_future()
+        try:
+            return await first(work, wire.waiting)
+        finally:
+            wire.waiting = None
+
+    def add(self, body: bytes) -> None:
+        self.size += len(body)
+        if not self.body:
+            self.body = body
+        elif isinstance(self.body, list):
+            self.body.append(body)
+        else:
+            self.body = [self.body, body]
+
+    async def run_asgi(self, _: object) -> None:
+        """Under the name by which uvicorn starts what waited behind another request."""
+        wire = self.wire
+        if self.error:
+            wire.reply(self, problem(self.error))
+            return
+        assert wire.lane  # or it would be Django's
+        body = b"".join(self.body) if isinstance(self.body, list) else self.body
+        self.body = b""
+        answer = await wire.lane.answer(self.method, self.path, self.query, self.headers, body, self)
+        if wire.flow.write_paused:  # the client has not read what it got before
+            await wire.flow.drain()
+        wire.reply(self, answer)
+
+
+class Wire(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lane: FastLane | None = self.app_state["lane"]
+        self.open_wires: set[Wire] = self.app_state["wires"]
+        self.waiting: asyncio.Future[None] | None = None  # of a long poll: done when it is to end early
+        self.since = self.loop.time()  # when it last answered, or a request began to come
+        self._before: Any = None
+        self._head_size = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.open_wires.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open_wires.discard(self)
+        super().connection_lost(exc)
+        if self.waiting and not self.waiting.done():
+            self.waiting.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade:
+            self.shutdown()  # answered as if it had not been asked for
+        except HttpParserError:
+            if self.is_busy:
+                self.shutdown()
+            else:
+                self._refuse_head()
+
+    # What the parser finds, in its order.
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+        self._head_size = 0
+        self.since = self.loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+        self._count_head(len(name) + len(value))
+
+    def on_headers_complete(self) -> None:
+        raw_path, _, query = self.url.partition(b"?")
+        path = raw_path.decode("latin-1")
+        if "%" in path:
+            path = unquote(path)
+        if self.lane and self.lane.serves(path):
+            self._begin(path, query)
+        else:
+            self._begin_asgi()
+
+    def on_body(self, body: bytes) -> None:
+        exchange = self.cycle
+        if not isinstance(exchange, Exchange):
+            super().on_body(body)
+        elif not exchange.error:
+            exchange.add(body)
+            if exchange.size > MAX_REQUEST:
+                self._refuse(exchange, TooLarge(f"The request is over {MAX_REQUEST} bytes"))
+
+    def on_message_complete(self) -> None:
+        exchange = self.cycle
+        if not isinstance(exchange, Exchange):
+            super().on_message_complete()
+            return
+        exchange.is_whole = True
+        if not exchange.error:
+            self._start(exchange)
+        elif exchange.response_complete:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """The process is to end: who waits for a message is told that there is none, rather than waited for."""
+        super().shutdown()
+        if self.waiting and not self.waiting.done():
+            self.waiting.set_result(None)
+
+    # What goes back.
+
+    def reply(self, exchange: Exchange, answer: Answer) -> None:
+        exchange.response_complete = True
+        if self.transport.is_closing():
+            return
+        status, headers, body = answer
+        keep_alive = exchange.keep_alive and not exchange.error
+        head = _head(status, tuple(headers.items()), keep_alive)
+        date, size = self.server_state.default_headers[0][1], len(body)
+        if exchange.method == "HEAD":
+            body = b""
+        self.transport.write(b"%bdate: %b\r\ncontent-length: %d\r\n\r\n%b" % (head, date, size, body))
+        if not keep_alive:
+            # What is refused is read to its end, or a client that still sends would not see why.
+            self.loop.call_later(0 if exchange.is_whole else LINGER_S, self.transport.close)
+        else:
+            self.on_response_complete()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, without a timer for each: `keep_closing_idle` looks at all."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.since = self.loop.time()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        if not self.pipeline:
+            self.flow.resume_reading()
+
+    @property
+    def is_busy(self) -> bool:
+        """A request is here, and not answered yet."""
+        cycle = self.cycle
+        return (
+            cycle is not None
+            and not cycle.response_complete
+            and not (isinstance(cycle, Exchange) and not cycle.is_whole)
+        )
+
+    def _begin(self, path: str, query: bytes) -> None:
+        parser, headers = self.parser, dict(self.headers)
+        exchange = Exchange(self, parser.get_method().decode("latin-1"), path, query, headers)
+        exchange.keep_alive = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        self._before, self.cycle = self.cycle, exchange  # type: ignore[assignment]
+        try:
+            plane.require_size(headers)
+        except MqueueError as error:
+            self._refuse(exchange, error)
+            return
+        if headers.get(b"expect", b"").lower() == b"100-continue":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _begin_asgi(self) -> None:
+        headers, url = self.headers, self.url
+        super().on_message_begin()
+        self.url = url
+        for name, value in headers:
+            super().on_header(name, value)
+        super().on_headers_complete()
+
+    def _start(self, exchange: Exchange) -> None:
+        if self._before is None or self._before.response_complete:
+            self._before = None
+            self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]
+        else:
+            self.pipeline.appendleft((exchange, self.app))  # type: ignore[arg-type]
+            if len(self.pipeline) >= MOST_BEHIND or exchange.size >= LARGE:  # not before: then no leaving is noticed
+                self.flow.pause_reading()
+
+    def _refuse(self, exchange: Exchange, error: MqueueError) -> None:
+        exchange.error, exchange.body = error, b""
+        self._start(exchange)
+
+    def _refuse_head(self) -> None:
+        """It is no HTTP, or too much of it."""
+        exchange = Exchange(self, "", "", b"", {})
+        exchange.is_whole, exchange.keep_alive = True, False
+        too_much = self._head_size > MAX_HEAD
+        self.reply(exchange, problem(HeadTooLarge() if too_much else Invalid("This is no HTTP request", errors=[])))
+
+    def _count_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > MAX_HEAD:
+            raise TooMuchHead
+
+
+def keep_closing_idle(wires: set[Wire]) -> None:
+    """From now on: those that have been silent, or have not come to an end of their request, for too long."""
+    loop = asyncio.get_running_loop()
+    for wire in list(wires):
+        if loop.time() - wire.since > IDLE_S and not wire.is_busy:
+            wire.transport.close()
+    loop.call_later(LOOK_EVERY_S, keep_closing_idle, wires)
+
+
+@lru_cache(maxsize=1024)
+def _head(status: int, headers: tuple[tuple[str, str], ...], keep_alive: bool) -> bytes:
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in headers)]
+    if not keep_alive:
+        lines.append("connection: close")
+    return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
