@@ -9,7 +9,7 @@ WITH given AS (
     SET state = 2, epoch = d.epoch + 1, attempts = d.attempts + 1,
         until = now() + g.visibility_ms * interval '1 millisecond'
     FROM given g
-    WHERE d.id = g.id AND d.epoch = g.epoch AND d.state = 0 AND d.due <= now()
+    WHERE d.id = g.id AND d.epoch = g.epoch AND d.state + 0 = 0 AND d.due <= now()
       AND (d.expiry IS NULL OR d.expiry > now())
     RETURNING d.*, g.consumer, g.n
 ), logged AS (

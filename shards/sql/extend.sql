@@ -5,7 +5,7 @@ WITH given AS (
                          %(visibility_ms)s::integer[]) AS given (position, id, topic, epoch, visibility_ms)
 ), locked AS (
     SELECT g.visibility_ms, d.id FROM given g JOIN delivery d ON d.id = g.id AND d.topic = g.topic
-    WHERE d.state = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
+    WHERE d.state + 0 = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
     ORDER BY d.id FOR UPDATE OF d
 ), moved AS (
     UPDATE delivery d SET until = now() + l.visibility_ms * interval '1 millisecond'

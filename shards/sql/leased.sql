@@ -11,5 +11,5 @@ FROM given g
 JOIN delivery d ON d.id = g.id AND d.topic = g.topic
 JOIN message m ON m.id = d.id AND m.day = d.day
 LEFT JOIN topic t ON t.id = d.topic
-WHERE d.state = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
+WHERE d.state + 0 = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
 ORDER BY d.id FOR UPDATE OF d

@@ -5,7 +5,7 @@ WITH given AS (
                          %(consumer)s::text[]) AS given (position, id, topic, epoch, consumer)
 ), locked AS (
     SELECT g.position, g.consumer, d.id FROM given g JOIN delivery d ON d.id = g.id AND d.topic = g.topic
-    WHERE d.state = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
+    WHERE d.state + 0 = 2 AND d.until > now() AND d.epoch = coalesce(g.epoch, d.epoch)
     ORDER BY d.id FOR UPDATE OF d
 ), back AS (
     UPDATE delivery d SET state = 0, until = NULL, attempts = d.attempts - 1

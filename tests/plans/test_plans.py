@@ -1,5 +1,6 @@
 """What the hot statements read does not grow with rows that are none of their business."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -158,6 +159,22 @@ def test_what_is_read_is_named(shard: Shard, name: str) -> None:
     shard.add(100_000)
     shard.connection.execute("SET plan_cache_mode = force_generic_plan")
     assert unbounded_reads(shard.plan(name, BY_ID[name])) == []
+
+
+@pytest.mark.parametrize("name", ["claim_refs", "ack", "release", "extend", "leased"])
+def test_what_is_named_is_not_looked_for_among_dead_leases(shard: Shard, fresh_databases: str, name: str) -> None:
+    """A snapshot that is held keeps every lease in the index of leases, which the planner takes for empty."""
+    shard.add(1_000)
+    with psycopg.connect(running().url(f"{fresh_databases}_shard_0")) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT 1 FROM delivery LIMIT 1")
+        ids = shard.add(MANY, state=2)
+        shard.connection.execute("DELETE FROM delivery WHERE id = ANY(%s)", [ids])
+        shard.connection.execute("ANALYZE delivery")
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            shard.connection.execute(f"SET plan_cache_mode = {mode}")
+            assert "delivery_until" not in json.dumps(shard.plan(name, BY_ID[name]))
+            assert shard.buffers(name, BY_ID[name]) < 3_000
 
 
 async def test_the_planner_hears_of_a_table_that_has_grown(cluster: Cluster, namespace: str) -> None:
