@@ -14,10 +14,11 @@ from collections.abc import Sequence
 import redis
 
 from daemons.base import Daemon
+from daemons.sparing import Sparing
 from mqueue.core.errors import ShardUnavailable
 from mqueue.engine.hot import Hot, Shard
 from mqueue.hot.building import Building, Standing
-from mqueue.hot.refs import EVERYTHING, PLACE
+from mqueue.hot.refs import EVERYTHING, NOTHING, PLACE, place_of
 from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
@@ -30,7 +31,6 @@ IDLE_S, STANDBY_S, AWAY_S = 0.1, 0.4, 0.5
 PAGE, PAGE_EVERY_S = 1_000, 5.0
 GENERATION_EVERY_S = 0.5
 AT_ONCE = 4
-START = "00" + "0" * 28
 ERRORS = (redis.RedisError, OSError, TimeoutError)
 
 
@@ -40,7 +40,8 @@ class Prefetcher(Daemon):
     def __init__(self, shard: Database, hot: Shard, building: Building) -> None:
         self.name = f"{self.kind} of {shard.name}"
         self._shard, self._hot, self._building = shard, hot, building
-        self._looked_at_generation = self._paged_at = self._cooled_at = 0.0
+        self._looked_at_generation = 0.0
+        self._paging = Sparing(PAGE_EVERY_S)
         self._pages: dict[int, str] = {}
 
     @classmethod
@@ -73,10 +74,10 @@ class Prefetcher(Daemon):
                 await self._building.trim(one.topic, KEEP)
         hungry = [one for one in standings if not one.complete and one.before_bound < LOW]
         filled = await self._fill_all(hungry)
-        if now - self._paged_at > PAGE_EVERY_S:
-            self._paged_at = now
-            await self._page(standings)
-            await self._building.cool_the_unwanted(self._hot.clock.now_us())
+        if self._paging.is_due:
+            with self._paging.look():
+                await self._page(standings)
+                await self._building.cool_the_unwanted(self._hot.clock.now_us())
         return 0 if filled else IDLE_S
 
     async def _look_ahead(self, standings: Sequence[Standing]) -> None:
@@ -132,7 +133,7 @@ class Prefetcher(Daemon):
         if begun is None:
             return False
         token, bound = begun
-        refs = await self._read(topic, bound or START, FILL)
+        refs = await self._read(topic, bound, FILL)
         new_bound = EVERYTHING if len(refs) < FILL else refs[-1][:PLACE] + EVERYTHING
         return await self._building.end_fill(topic, token, new_bound, refs) and len(refs) == FILL
 
@@ -141,20 +142,14 @@ class Prefetcher(Daemon):
         for one in standings:
             if not one.has_bound:
                 continue
-            place = self._pages.pop(one.topic, START)
+            place = self._pages.pop(one.topic, NOTHING)
             with contextlib.suppress(ShardUnavailable):  # too long for one statement: the others have their turn
                 refs = await self._read(one.topic, place, PAGE)
                 if await self._building.add(one.topic, refs) and len(refs) == PAGE:
                     self._pages[one.topic] = refs[-1][:PLACE]
 
     async def _read(self, topic: int, place: str, limit: int) -> list[str]:
-        parameters = {
-            "topic": topic,
-            "priority": int(place[:2], 16),
-            "due": _time(int(place[2:16], 16)),
-            "id": int(place[16:PLACE], 16),
-            "limit": limit,
-        }
+        parameters = place_of(place) | {"topic": topic, "limit": limit}
         async with self._shard.connection() as connection:
             return [row[0] for row in await (await connection.execute(statement("fill"), parameters)).fetchall()]
 

@@ -11,7 +11,7 @@ from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.hot import Shard
-from mqueue.hot.refs import Ref
+from mqueue.hot.refs import Ref, place_of
 from shards.arrays import Int4s, Int8s, Texts, array
 from shards.calls import change, fetch
 from shards.pools import Database
@@ -64,9 +64,9 @@ class Claims:
         """For each ref its lease, or None where its row is not what the ref says."""
         return await self._by_ref.submit(wanted, len(wanted))
 
-    async def head(self, topic: int, leases: Sequence[Lease]) -> list[Claimed]:
-        """The first due messages of a topic, as many as there are leases wanted."""
-        parameters = {
+    async def head(self, topic: int, place: str, leases: Sequence[Lease]) -> list[Claimed]:
+        """The first due messages of a topic from a place on, as many as there are leases wanted."""
+        parameters = place_of(place) | {
             "topic": topic,
             "limit": len(leases),
             "visibility_ms": array(Int4s, [lease.visibility_ms for lease in leases]),

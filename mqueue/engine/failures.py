@@ -58,13 +58,14 @@ async def fail_leases(
     return decided
 
 
-async def fail_overdue(shard: Database, hot: Shard, limit: int) -> int:
-    """End up to `limit` leases whose deadline has passed, and bury as many that wait past their ttl; how many."""
+async def fail_overdue(shard: Database, hot: Shard, limit: int, back_s: float | None = None) -> int:
+    """End up to `limit` leases whose deadline has passed, in the last seconds or ever, and bury as many that wait past
+    their ttl; how many."""
     topics: set[int] = set()
 
     async def fail() -> tuple[list[Any], list[Outcome]]:
         async with shard.connection() as connection, connection.transaction():
-            rows = await (await connection.execute(statement("overdue"), {"limit": limit})).fetchall()
+            rows = await (await connection.execute(statement("overdue"), {"limit": limit, "back_s": back_s})).fetchall()
             topics.update(row[-1] for row in rows)
             verdicts = []
             for row in rows:

@@ -15,7 +15,7 @@ from mqueue.engine.claims import Claimed, Claims, Lease
 from mqueue.engine.contents import content, headers, retries
 from mqueue.engine.hot import Shard
 from mqueue.engine.line import Waiter
-from mqueue.hot.refs import due_of, read
+from mqueue.hot.refs import EVERYTHING, NOTHING, due_of, read
 from mqueue.hot.sets import Head, Offer
 from shards.calls import fetch
 from shards.pools import Database
@@ -53,11 +53,12 @@ class Source:
 
     async def claim(self, waiters: list[Waiter]) -> tuple[list[list[Delivered]], bool]:
         wants = [Want(waiter) for waiter in waiters]
-        nothing_left = await self._claim_hot(wants)
+        place = await self._claim_hot(wants)
+        nothing_left = place == EVERYTHING
         for _ in range(ROUNDS):
             if nothing_left or not any(want.left for want in wants):
                 break
-            nothing_left = await self._claim_cold(wants)
+            nothing_left = await self._claim_cold(wants, place)
         found = [
             [_delivered(self._name, row) for row in sorted(want.rows, key=lambda row: (row.priority, row.due, row.id))]
             for want in wants
@@ -73,17 +74,17 @@ class Source:
     async def give_back(self, found: list[Delivered]) -> None:
         await self._claims.release(self._topic, [receipts.unseal(one.receipt) or (0, 0) for one in found])
 
-    async def _claim_hot(self, wants: list[Want]) -> bool:
-        """Whether that was everything: the head had no more refs, and nothing lies behind them."""
+    async def _claim_hot(self, wants: list[Want]) -> str:
+        """The place before which nothing is left: the bound, if the head had fewer refs before it than were wanted."""
         for _ in range(ROUNDS):
             left = sum(want.left for want in wants)
             if not left:
-                return False
+                break
             self._head = head = await self._hot.pop(self._topic, left)
             all_taken = not head.refs or await self._claim_refs(wants, head.refs)
             if all_taken and len(head.refs) < left:
-                return head.complete
-        return False
+                return head.bound
+        return NOTHING
 
     async def _claim_refs(self, wants: list[Want], texts: Sequence[str]) -> bool:
         """Whether everything that was claimed found its consumer."""
@@ -101,10 +102,10 @@ class Source:
             await self._hot.offer([Offer(self._topic, due_of(ref.text), ref.text) for ref in early])
         return await self._hand_out([(row, want) for row, (_, want) in zip(rows, pairs, strict=True) if row])
 
-    async def _claim_cold(self, wants: list[Want]) -> bool:
+    async def _claim_cold(self, wants: list[Want], place: str) -> bool:
         """Whether nothing more is due."""
         open_wants = [want for want in wants for _ in range(want.left)]
-        rows = await self._claims.head(self._topic, [want.lease for want in open_wants])
+        rows = await self._claims.head(self._topic, place, [want.lease for want in open_wants])
         all_taken = await self._hand_out(list(zip(rows, open_wants, strict=False)))
         return all_taken and len(rows) < len(open_wants)
 

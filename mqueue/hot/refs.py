@@ -6,6 +6,7 @@ and day. The SQL function `ref` writes the same.
 
 import datetime
 from dataclasses import dataclass
+from typing import Any
 
 PLACE = 30  # characters that say where it stands
 NOTHING, EVERYTHING = "", "g"  # bounds: before the first ref, and behind the last
@@ -42,6 +43,14 @@ def read(text: str) -> Ref:
 def due_of(text: str) -> int:
     """In microseconds."""
     return int(text[2:16], 16)
+
+
+def place_of(text: str) -> dict[str, Any]:
+    """Priority, due and id of a ref or a bound, as statements take them that read on from a place."""
+    if text == NOTHING:
+        return {"priority": 0, "due": _EPOCH, "id": 0}
+    due = _EPOCH + _MICROSECOND * due_of(text)
+    return {"priority": int(text[:2], 16), "due": due, "id": int(text[16:PLACE], 16)}
 
 
 def microseconds(at: datetime.datetime) -> int:

@@ -13,6 +13,7 @@ import redis
 from redis.asyncio import Redis
 
 from mqueue.hot import keys
+from mqueue.hot.refs import NOTHING
 
 log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent / "scripts"
@@ -27,7 +28,7 @@ class Head:
     """What a pop found at the head of a topic."""
 
     is_hot: bool
-    complete: bool = False  # nothing that is due lies behind these refs
+    bound: str = NOTHING  # fewer refs than were asked for: nothing else that is due stands before it
     next_due_us: int = 0
     refs: Sequence[str] = ()
 
@@ -69,7 +70,7 @@ class Sets:
         answers = await self._call(self._pop, arguments)
         if answers is None:
             return [COLD] * len(wanted)
-        return [Head(True, answer[2] == 1, int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
+        return [Head(True, answer[2], int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
 
     async def done(self, taken: Iterable[tuple[int, str]]) -> None:
         """Refs that are claimed, or that claim nothing any more. Where this fails they return, and claim nothing."""

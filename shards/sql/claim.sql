@@ -1,19 +1,17 @@
--- Lease up to %(limit)s due messages of a topic, in order, for several consumers: one of the array `visibility_ms` and
--- `consumer` for each message. Answers as `claim_refs` does.
+-- Lease up to %(limit)s due messages of a topic, in order from a place on (priority, due, id), for several consumers: one
+-- of the arrays `visibility_ms` and `consumer` for each message. Answers as `claim_refs` does.
 -- A plain index scan would wade through a million future messages of an urgent priority before the first due one of
--- the next, so this walks the distinct priorities and stops at the first future row of each.
-WITH RECURSIVE level(priority) AS (
-    SELECT min(priority) FROM delivery WHERE topic = %(topic)s AND state = 0
-    UNION ALL
-    SELECT (SELECT min(d.priority) FROM delivery d
-            WHERE d.topic = %(topic)s AND d.state = 0 AND d.priority > level.priority)
-    FROM level WHERE level.priority IS NOT NULL
+-- the next, so this goes from priority to priority and stops at the first future row of each.
+WITH levels AS (
+    SELECT priority FROM level WHERE topic = %(topic)s AND priority >= %(priority)s ORDER BY priority
 ), head AS (
-    SELECT due.id FROM level
+    SELECT due.id FROM levels
     CROSS JOIN LATERAL (
         SELECT d.id FROM delivery d
-        WHERE d.topic = %(topic)s AND d.state = 0 AND d.priority = level.priority AND d.due <= now()
-          AND (d.expiry IS NULL OR d.expiry > now())
+        WHERE d.topic = %(topic)s AND d.state = 0 AND d.priority = levels.priority
+          AND (d.due, d.id) >= (CASE WHEN levels.priority = %(priority)s THEN %(due)s::timestamptz ELSE '-infinity' END,
+                                CASE WHEN levels.priority = %(priority)s THEN %(id)s ELSE 0 END)
+          AND d.due <= now() AND (d.expiry IS NULL OR d.expiry > now())
         ORDER BY d.due, d.id LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
     ) due

@@ -25,17 +25,10 @@ WITH summed AS (
     FROM ranked
 ), exact AS (
     SELECT c.*, CASE WHEN shown AND oldest IS NOT NULL THEN (
-        WITH RECURSIVE level(priority) AS (
-            SELECT min(d.priority) FROM delivery d WHERE d.topic = c.id AND d.state = 0
-            UNION ALL
-            SELECT (SELECT min(d.priority) FROM delivery d
-                    WHERE d.topic = c.id AND d.state = 0 AND d.priority > level.priority)
-            FROM level WHERE level.priority IS NOT NULL
-        )
         SELECT min((SELECT d.due FROM delivery d
                     WHERE d.topic = c.id AND d.state = 0 AND d.priority = level.priority AND d.due <= now()
                     ORDER BY d.due LIMIT 1))
-        FROM level WHERE level.priority IS NOT NULL
+        FROM level WHERE level.topic = c.id
     ) ELSE oldest END AS due
     FROM chosen c
 )

@@ -20,6 +20,10 @@ WITH given AS (
     SELECT id, topic, (due AT TIME ZONE 'UTC')::date, priority, deliver_after, ttl_ms, is_json, payload,
            length(payload), headers, traceparent, max_retries, retry, key, producer
     FROM input
+), levels AS (
+    INSERT INTO level SELECT * FROM (SELECT DISTINCT topic, priority FROM given) new
+    WHERE NOT EXISTS (SELECT FROM level l WHERE l.topic = new.topic AND l.priority = new.priority)
+    ORDER BY topic, priority ON CONFLICT DO NOTHING
 ), tallied AS (
     INSERT INTO tally_delta SELECT topic, bucket(due), count(*), 0, 0 FROM input GROUP BY 1, 2
 ), queued AS (

@@ -1,14 +1,8 @@
 -- The refs of up to %(limit)s due waiting messages of a topic, in order, from a place on: priority, due, id. Walks the
--- distinct priorities like `claim`, and begins at the place, not at the head: dead rows that a long transaction keeps
--- there cost nothing. Due a moment ahead counts: a clock that reads Redis may be ahead of ours.
-WITH RECURSIVE level(priority) AS (
-    SELECT %(priority)s::smallint
-    UNION ALL
-    SELECT (SELECT min(d.priority) FROM delivery d
-            WHERE d.topic = %(topic)s AND d.state = 0 AND d.priority > level.priority)
-    FROM level WHERE level.priority IS NOT NULL
-)
-SELECT ref(level.priority, found.due, found.id, found.epoch, found.day) FROM level
+-- priorities like `claim`, and begins at the place, not at the head: dead rows that a long transaction keeps there cost
+-- nothing. Due a moment ahead counts: a clock that reads Redis may be ahead of ours.
+SELECT ref(level.priority, found.due, found.id, found.epoch, found.day)
+FROM (SELECT priority FROM level WHERE topic = %(topic)s AND priority >= %(priority)s ORDER BY priority) level
 CROSS JOIN LATERAL (
     SELECT d.due, d.id, d.epoch, d.day FROM delivery d
     WHERE d.topic = %(topic)s AND d.state = 0 AND d.priority = level.priority

@@ -1,5 +1,6 @@
--- Give a message that waits a new place; not one whose lease has just run out: its failure has to be judged first. The epoch rises, so that whoever saw it at its old place cannot claim it there.
--- Its ttl counts from a new due time. Answers leased, the new ref, and due (null: it is due).
+-- Give a message that waits a new place; not one whose lease has just run out: its failure has to be judged first. The
+-- epoch rises, so that whoever saw it at its old place cannot claim it there. Its ttl counts from a new due time.
+-- Answers leased, the new ref, and due (null: it is due).
 WITH found AS (
     SELECT d.id, d.state = 2 AS leased, d.state, d.due FROM delivery d
     WHERE d.id = %(id)s AND d.topic = %(topic)s FOR UPDATE
@@ -17,6 +18,8 @@ WITH found AS (
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer, due)
     SELECT id, topic, epoch, attempts, 7, %(consumer)s, due FROM moved
+), levels AS (
+    INSERT INTO level SELECT topic, priority FROM moved ON CONFLICT DO NOTHING
 ), tallied AS (
     INSERT INTO tally_delta
     SELECT topic, bucket(due), 1, 0, 0 FROM moved

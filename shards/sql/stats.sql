@@ -19,13 +19,6 @@ SELECT p.name, (coalesce(s.come, 0) - live.soon)::bigint, (coalesce(s.later, 0) 
 FROM page p
 LEFT JOIN sums s ON s.topic = p.id
 CROSS JOIN LATERAL (
-    WITH RECURSIVE level(priority) AS (
-        SELECT min(d.priority) FROM delivery d WHERE d.topic = p.id AND d.state = 0
-        UNION ALL
-        SELECT (SELECT min(d.priority) FROM delivery d
-                WHERE d.topic = p.id AND d.state = 0 AND d.priority > level.priority)
-        FROM level WHERE level.priority IS NOT NULL
-    )
     SELECT coalesce(sum((
                SELECT count(*) FROM delivery d
                WHERE d.topic = p.id AND d.state = 0 AND d.priority = level.priority AND d.due > now()
@@ -36,6 +29,6 @@ CROSS JOIN LATERAL (
                WHERE d.topic = p.id AND d.state = 0 AND d.priority = level.priority AND d.due <= now()
                ORDER BY d.due LIMIT 1
            )) AS oldest
-    FROM level WHERE level.priority IS NOT NULL
+    FROM level WHERE level.topic = p.id
 ) live
 ORDER BY p.name COLLATE "C"

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from daemons import prefetcher
 from daemons.prefetcher import Prefetcher
+from daemons.sparing import Sparing
 from mqueue.core.conf import Conf
 from mqueue.core.messages import Delivered, Dequeue, Move, Nack, Place, Settle
 from mqueue.engine.engine import Engine
@@ -169,7 +170,7 @@ async def test_a_row_that_nobody_offered_is_found_by_the_page_from_the_start(eng
     (number,) = await send(engine, message(topic.namespace, body="orphan"))
     await topic.redis.delete(await topic.key("r"))
     assert await take(engine, topic.namespace) == []
-    topic.prefetcher._paged_at = 0
+    topic.prefetcher._paging = Sparing(0)
     await topic.prefetcher.run_once()
     (found,) = await take(engine, topic.namespace)
     assert found.id == number
@@ -235,7 +236,7 @@ async def test_a_set_that_has_grown_is_trimmed_and_nothing_is_lost(
 
 async def test_a_topic_that_nobody_asks_for_goes_cold(topic: Topic) -> None:
     await topic.redis.zadd(keys.demand(topic.shard_number), {str(topic.number): 1})
-    topic.prefetcher._paged_at = 0
+    topic.prefetcher._paging = Sparing(0)
     await topic.prefetcher.run_once()
     assert await topic.redis.exists(await topic.key("t"), await topic.key("r")) == 0
     assert await topic.redis.zscore(keys.demand(topic.shard_number), str(topic.number)) is None
@@ -460,6 +461,6 @@ async def test_a_claim_that_finds_its_row_changed_leaves_it(engine: Engine, topi
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("UPDATE delivery SET epoch = epoch + 1 WHERE id = %s", [number])
     assert await take(engine, topic.namespace) == []
-    topic.prefetcher._paged_at = 0
+    topic.prefetcher._paging = Sparing(0)
     await topic.prefetcher.run_once()
     assert bodies(await take(engine, topic.namespace)) == [1]

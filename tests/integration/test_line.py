@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daemons import prefetcher
+from daemons import prefetcher, sparing
 from daemons.leases import LeaseDaemon
 from mqueue.core.conf import Conf
 from mqueue.core.errors import Leased, ShardUnavailable, Undecided
@@ -257,8 +257,10 @@ async def test_an_answer_that_is_cut_leaves_others_their_share(
 
 
 async def test_the_page_from_the_start_turns_at_the_bound(engine: Engine, topic: Topic, monkeypatch: Any) -> None:
-    for name, number in (("FILL", 20), ("LOW", 10), ("PAGE", 10), ("PAGE_EVERY_S", 0.0)):
+    for name, number in (("FILL", 20), ("LOW", 10), ("PAGE", 10)):
         monkeypatch.setattr(prefetcher, name, number)
+    monkeypatch.setattr(sparing, "SHARE", 0)
+    topic.prefetcher._paging = sparing.Sparing(0)
     await topic.redis.delete(await topic.key("t"), await topic.key("r"))
     await send(engine, *(message(topic.namespace, body=n) for n in range(400)))
     for _ in range(4):

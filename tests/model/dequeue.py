@@ -13,6 +13,7 @@ class Memo(NamedTuple):
     early: tuple[Row, ...] = ()
     got: tuple[Ref, ...] = ()
     rest_is_cold: bool = False
+    place: Ref | None = None  # before it nothing is left
 
 
 def dequeue(limit: int = 1) -> Op:
@@ -32,7 +33,12 @@ def pop(world: World, me: Actor) -> Actor:
     taken = (topic.taken - old) | {(ref, world.redis_now) for ref in head}
     world.topic = topic._replace(ready=ready.difference(head), soon=topic.soon - come, taken=taken)
     filled = len(head) == memo.wanted and rules.cold_after_refs_that_claimed_nothing
-    memo = memo._replace(refs=tuple(head), rest_is_cold=filled or topic.bound != EVERYTHING)
+    short = len(head) < memo.wanted or not rules.cold_from_the_start_after_a_full_pop
+    memo = memo._replace(
+        refs=tuple(head),
+        rest_is_cold=filled or topic.bound != EVERYTHING,
+        place=topic.bound if short else None,
+    )
     return me.then(claim, memo) if head else rest(world, me, memo)
 
 
@@ -71,7 +77,11 @@ def rest(world: World, me: Actor, memo: Memo) -> Actor:
 
 def claim_cold(world: World, me: Actor) -> Actor:
     memo = me.memo
-    rows = [row for row in world.visible_rows() if row.id not in world.locked]
+    rows = [
+        row
+        for row in world.visible_rows()
+        if row.id not in world.locked and (memo.place is None or not row.ref < memo.place)
+    ]
     got = [lease(world, row) for row in rows[: memo.wanted - len(memo.got)]]
     return answer(world, me, memo._replace(got=(*memo.got, *got)))
 

@@ -33,6 +33,7 @@ class Rules(NamedTuple):
     early_refs_return: bool = True
     cold_remainder: bool = True
     cold_after_refs_that_claimed_nothing: bool = True
+    cold_from_the_start_after_a_full_pop: bool = True
     # The prefetcher
     look_ahead_checks_token: bool = True
     look_ahead_reads_from_old_horizon: bool = True

@@ -60,6 +60,11 @@ TWINS = {
         MOVED,
         "stays behind",
     ),
+    "a cold remainder from the bound passes over refs that were not asked for": (
+        "cold_from_the_start_after_a_full_pop",
+        MOVED,
+        "overtakes",
+    ),
     "a look ahead without a token revives a horizon that has holes": (
         "look_ahead_checks_token",
         "two prefetchers look ahead",
@@ -77,9 +82,9 @@ TWINS = {
         "a fill before the look ahead",
         "overtakes",
     ),
-    "a fill by one clock misses what the other called due": ("fill_reads_by_both_clocks", AHEAD, "stays behind"),
+    "a fill by one clock misses what the other called due": ("fill_reads_by_both_clocks", AHEAD, "overtakes"),
     "a trim that leaves the token loses what it cut": ("trim_removes_token", TRIMMED, "overtakes"),
-    "a trim that leaves the bound loses what it cut": ("trim_lowers_bound", TRIMMED, "stays behind"),
+    "a trim that leaves the bound loses what it cut": ("trim_lowers_bound", TRIMMED, "overtakes"),
     "a topic made cold with its tokens has holes": ("cooling_removes_tokens", OTHER_FILLS, "overtakes"),
     "without the page a killed producer strands its message": (
         "page_from_the_start",

@@ -1,7 +1,7 @@
 -- Forget refs that were taken and are claimed by now, then take refs from the heads of topics.
 -- KEYS: gen. ARGV: prefix, now (us), how long a claimer may keep a ref (us), how many to forget, for each of these topic
 -- and ref, then for each topic: topic, how many.
--- Answers for each topic: {0} cold, or {1, next due in `soon` (us, 0: none), 1 if bound is everything, ref, ref, ...}.
+-- Answers for each topic: {0} cold, or {1, next due in `soon` (us, 0: none), bound, ref, ref, ...}.
 local prefix, now, patience = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local generation = redis.call('GET', KEYS[1])
 local answers = {}
@@ -33,10 +33,9 @@ local function pop(topic, wanted)
     redis.call('ZREM', ready, unpack(refs))
     redis.call('ZADD', taken, unpack(arguments))
   end
-  local complete = bound == 'g' and 1 or 0
-  if #refs < wanted and complete == 0 then redis.call('PUBLISH', prefix .. 'hungry', topic) end
+  if #refs < wanted and bound ~= 'g' then redis.call('PUBLISH', prefix .. 'hungry', topic) end
   local next_due = redis.call('ZRANGE', soon, 0, 0, 'WITHSCORES')[2] or '0'
-  return {1, next_due, complete, unpack(refs)}
+  return {1, next_due, bound, unpack(refs)}
 end
 
 local first = 5 + 2 * tonumber(ARGV[4])
