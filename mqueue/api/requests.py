@@ -27,11 +27,10 @@ def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
 
 def parse_enqueue(body: bytes) -> list[Message]:
     parsed = _one_or_many(body, _one_message, _many_messages, messages.MAX_BATCH)[0]
-    latest = _latest()
     errors = []
     for index, message in enumerate(parsed):
         wrong = messages.wrong_with(message)
-        if not wrong and message.deliver_after and message.deliver_after > latest:
+        if not wrong and message.deliver_after and message.deliver_after > _latest():
             wrong = "deliver_after", "at most 90 days ahead"
         if wrong:
             errors.append({"index": index, "field": wrong[0], "detail": wrong[1]})

@@ -66,6 +66,8 @@ class Settling:
         consumer: str,
         settles: Sequence[Settle],
     ) -> list[Outcome]:
+        if len(settles) == 1:  # nearly every request
+            return [await self._settle_one(calls, consumer, settles[0])]
         outcomes: list[Outcome | None] = [None] * len(settles)
         parts: dict[Database, list[tuple[int, Row]]] = defaultdict(list)
         numbers = await self._topics.find_all({(settle.namespace, settle.topic) for settle in settles})
@@ -80,12 +82,18 @@ class Settling:
             for (position, _), outcome in zip(part, found, strict=True):
                 outcomes[position] = outcome
 
-        if len(parts) == 1:  # nearly every request
-            ((shard, part),) = parts.items()
-            await on(shard, part)
-        else:
-            await asyncio.gather(*(on(shard, part) for shard, part in parts.items()))
+        await asyncio.gather(*(on(shard, part) for shard, part in parts.items()))
         return [outcome or NotLeased() for outcome in outcomes]  # None: its topic was never made
+
+    async def _settle_one(
+        self, calls: "Mapping[Database, Coalescer[list[Row], list[Outcome]]]", consumer: str, settle: Settle
+    ) -> Outcome:
+        number = await self._topics.find((settle.namespace, settle.topic))
+        if number is None:
+            return NotLeased()
+        shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
+        (outcome,) = await calls[shard].submit([Row(settle.id, number, _epoch(settle), consumer, settle)])
+        return outcome
 
     def _shared(
         self, name: str, verb: OnShard, kind: int | None
