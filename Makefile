@@ -38,7 +38,7 @@ format: install-dev ## Format the code and mend what ruff can
 	$(VENV)/ruff format .
 	$(VENV)/ruff check --fix .
 
-bench: install ## Measure single and batch enqueue, dequeue and ack, beside pgbench
+bench: install ## Measure it beside the raw limits, in a few minutes; more with ARGS="--full", ARGS=--list
 	@exec $(VENV)/python -m bench $(ARGS)
 
 psql: install ## Open psql on a shard (SHARD=0, SHARD=1, ...) or SHARD=control
