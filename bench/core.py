@@ -100,7 +100,7 @@ def circulate(service: Service, seconds: float, topic: str, depth: int, batch: i
     return load(service, seconds, "circulate", topic=topic, **orders)
 
 
-def fill(service: Service, topic: str, messages: int, **fields: object) -> None:
-    """Put so many messages into a topic, 1,000 a request."""
-    orders = {"connections": 4, "batch": 1000, "topic": topic, "most": messages, "fields": fields}
-    load(service, 0, "fill", **orders)
+def fill(service: Service, topic: str, messages: int, topics: int = 1, **fields: object) -> Sample:
+    """Put so many messages into a topic, or into several in turn, 1,000 a request."""
+    orders = {"connections": 4, "batch": 1000, "topic": topic, "topics": topics, "most": messages, "fields": fields}
+    return load(service, 0, "fill", **orders)

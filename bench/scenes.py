@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import core, latency
+from bench import churn, core, deep, latency, many, overhead
 from bench.rows import Row
 from bench.stage import Stage
 
@@ -21,6 +21,10 @@ class Scene:
 SCENES = (
     Scene(core.NAMES, core.scene, True, "enqueue, dequeue with ack and the full cycle, beside the raw limits"),
     Scene(latency.NAMES, latency.scene, True, "how long single messages take"),
+    Scene(deep.NAMES, deep.scene, False, "two million ready, two million more urgent later, a million dead letters"),
+    Scene(many.NAMES, many.scene, False, "a hundred thousand topics with one message each"),
+    Scene(churn.NAMES, churn.scene, False, "minutes of traffic while something holds back the clean-up"),
+    Scene(overhead.NAMES, overhead.scene, False, "what events and metrics cost"),
 )
 
 
