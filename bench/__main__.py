@@ -9,6 +9,7 @@ from typing import Any
 
 from bench import report
 from bench.machine import describe
+from bench.peers import table
 from bench.rows import Row
 from bench.scenes import SCENES, Scene, all_names
 from bench.stage import Stage
@@ -37,6 +38,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="of all measurements in turn (default: 3)")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=all_names(), help="these alone; see --list")
     parser.add_argument("--full", action="store_true", help="what takes long too")
+    parser.add_argument("--peers", action="store_true", help="other queues instead; with --full, as well")
     parser.add_argument("--scale", type=float, default=1, help="of the millions of messages; 0.01 to try (default: 1)")
     parser.add_argument("--churn-seconds", type=float, default=300, help="of each churn (default: 300)")
     parser.add_argument(
@@ -48,7 +50,7 @@ def read_options() -> argparse.Namespace:
 
 def list_scenes() -> int:
     for scene in SCENES:
-        print(f"{'quick' if scene.quick else 'full '}  {', '.join(scene.names)}\n         {scene.about}")
+        print(f"{scene.when:<6} {', '.join(scene.names)}\n       {scene.about}")
     return 0
 
 
@@ -57,7 +59,10 @@ def choose(options: argparse.Namespace) -> list[tuple[Scene, set[str]]]:
     if options.only:
         wanted = [(scene, {name for name in scene.names if name in options.only}) for scene in SCENES]
         return [(scene, names) for scene, names in wanted if names]
-    return [(scene, set(scene.names)) for scene in SCENES if scene.quick or options.full]
+    when = {"peers"} if options.peers else {"quick"}
+    if options.full:
+        when |= {"quick", "full"}
+    return [(scene, set(scene.names)) for scene in SCENES if scene.when in when]
 
 
 def run(stage: Stage, chosen: list[tuple[Scene, set[str]]]) -> dict[str, Any]:
@@ -75,10 +80,11 @@ def run(stage: Stage, chosen: list[tuple[Scene, set[str]]]) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """The table, on the standard output."""
-    print(f"\n{report.machine_line(found['machine'])}\n{report.settings_line(found['machine'])}\n{report.PROMISES}\n")
-    for line in (*report.table(found["rows"]), "", *report.cost_table(found["rows"])):
-        print(line)
+    """The tables, on the standard output."""
+    rows = found["rows"]
+    heads = [report.machine_line(found["machine"]), report.settings_line(found["machine"]), report.PROMISES]
+    for part in (heads, report.table(rows), table.text(rows), report.cost_table(rows)):
+        print("\n".join(["", *part]))
     for failure in found["failures"]:
         print(f"could not be measured: {failure}")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.observe import Observer
 from bench.service import Service
+from bench.speak import BEGIN
 from mqueue.core.conf import ROOT
 
 
@@ -53,11 +54,11 @@ def converse(child: "subprocess.Popen[str]", spec: str, observer: Observer) -> S
     """Give it its orders, and wait for its two lines."""
     assert child.stdin
     assert child.stdout
-    child.stdin.write(spec)
-    child.stdin.close()
+    child.stdin.write(f"{spec}\n")
+    child.stdin.flush()
     with closing(observer):
         for line in child.stdout:
-            if line == "begin\n":
+            if line == BEGIN:
                 observer.begin()
             elif line.startswith("{"):
                 result = json.loads(line)
@@ -66,5 +67,6 @@ def converse(child: "subprocess.Popen[str]", spec: str, observer: Observer) -> S
 
 
 def last_words(errors: str) -> str:
-    """The line that says what was wrong."""
-    return (errors.strip().splitlines() or ["it ended without a word"])[-1]
+    """The line that says what was wrong: the last that is neither empty nor a frame around it."""
+    lines = [line for line in errors.splitlines() if line.strip(" |+-")]
+    return lines[-1].strip(" |") if lines else "it ended without a word"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator
 from typing import cast
 
 Script = Generator[bytes | None, bytes, None]
-HEAD_END, LENGTH, OK = b"\r\n\r\n", b"content-length: ", b"HTTP/1.1 200"
+HEAD_END, LENGTH, OK = b"\r\n\r\n", b"content-length: ", b"HTTP/1.1 2"
 
 
 class Refused(Exception):
-    """An answer other than 200, or none: the figures of such a run would mean nothing."""
+    """An answer other than 2xx, or none: the figures of such a run would mean nothing."""
 
 
 class Requests:
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def answered(self, body: bytes) -> None:
-        """The body of a 200."""
+        """The body of a 2xx."""
         raise NotImplementedError
 
     def failed(self, error: Exception) -> None:

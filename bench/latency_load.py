@@ -6,7 +6,6 @@ delays, as it would for users who know nothing of each other.
 
 import asyncio
 import json
-import sys
 import time
 from datetime import datetime
 from typing import Any
@@ -15,6 +14,7 @@ import uvloop
 
 from bench.client import Asking, Requests
 from bench.scripts import NAMESPACE
+from bench.speak import begin, obey
 
 CONSUMERS, PRODUCERS = 4, 16
 
@@ -39,7 +39,7 @@ async def waiting(spec: dict[str, Any]) -> list[float]:
 
     consumers = [asyncio.create_task(consume(await Asking.open(spec["ports"][0]))) for _ in range(CONSUMERS)]
     await asyncio.sleep(1)
-    print("begin", flush=True)
+    begin()
     await on_schedule(spec, message)
     await asyncio.gather(*consumers)
     return found
@@ -68,7 +68,7 @@ async def late(spec: dict[str, Any]) -> list[float]:
     topic = {"namespace": NAMESPACE, "topic": spec["topic"]}
     producer, consumer = await Asking.open(spec["ports"][0]), await Asking.open(spec["ports"][0])
     poll = requests.post("/dequeue", json.dumps(topic | {"wait_ms": 5000}).encode())
-    print("begin", flush=True)
+    begin()
     for n in range(int(10 * spec["seconds"])):
         delayed = json.dumps(topic | {"body": n, "delay_ms": 50 + n % 50})
         await producer.ask(requests.post("/enqueue", delayed.encode()))
@@ -87,7 +87,7 @@ async def topics(spec: dict[str, Any]) -> list[float]:
     def dequeue(at: float) -> bytes:
         return requests.post("/dequeue", json.dumps({"namespace": NAMESPACE, "topic": next(names)}).encode())
 
-    print("begin", flush=True)
+    begin()
     return await on_schedule(spec, dequeue)
 
 
@@ -95,7 +95,7 @@ async def looks(spec: dict[str, Any]) -> list[float]:
     """Looks of one kind, at random places, one at a time."""
     requests, found = Requests(spec["token"]), []
     connection = await Asking.open(spec["ports"][0])
-    print("begin", flush=True)
+    begin()
     for path in spec["paths"]:
         began = time.perf_counter()
         await connection.ask(requests.get(path))
@@ -110,7 +110,11 @@ def summed_up(found: list[float]) -> dict[str, float]:
     return named | {"most": 1e3 * found[-1], "messages": len(found)}
 
 
+def main(spec: dict[str, Any]) -> dict[str, float]:
+    """One of the works."""
+    work = {"waiting": waiting, "late": late, "topics": topics, "looks": looks}[spec["work"]]
+    return summed_up(uvloop.run(work(spec)))
+
+
 if __name__ == "__main__":
-    orders = json.load(sys.stdin)
-    work = {"waiting": waiting, "late": late, "topics": topics, "looks": looks}[orders["work"]]
-    print(json.dumps(summed_up(uvloop.run(work(orders)))), flush=True)
+    obey(main)

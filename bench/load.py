@@ -5,8 +5,6 @@ takes its own readings at these lines.
 """
 
 import asyncio
-import json
-import sys
 import time
 from functools import partial
 from typing import Any
@@ -15,6 +13,7 @@ import uvloop
 
 from bench.client import Requests, Script, Scripted
 from bench.scripts import SCRIPTS, Tally
+from bench.speak import begin, obey
 
 SHORT_S = 0.002  # timers are not finer
 
@@ -29,7 +28,7 @@ async def run(spec: dict[str, Any]) -> dict[str, Any]:
         connection.go()
     if spec["warm"]:
         await pause(over, spec["warm"])
-    print("begin", flush=True)
+    begin()
     result = await (count(tally, over, spec["seconds"]) if spec["seconds"] else finish(tally, over))
     for connection in connections:
         connection.close()
@@ -84,4 +83,4 @@ async def pause(over: "asyncio.Future[None]", seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(uvloop.run(run(json.load(sys.stdin)))), flush=True)
+    obey(lambda spec: uvloop.run(run(spec)))

@@ -1,8 +1,6 @@
 """python -m bench.raw_load: COPY, or COPY with claim and delete, on one connection. Speaks as `bench.load` does."""
 
-import json
 import struct
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +8,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import psycopg
+
+from bench.speak import begin, obey
 
 AHEAD = 50  # batches that are built at a time, outside of the measured time
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
@@ -117,10 +117,10 @@ def main(spec: dict[str, Any]) -> dict[str, float]:
     """Messages a second."""
     raw = Raw(spec)
     raw.prefill(spec.get("depth", 0))
-    print("begin", flush=True)
+    begin()
     {"copy": raw.copy, "cycle": raw.cycle}[spec["work"]](spec["seconds"])
     return {"seconds": raw.took, "messages": raw.done, "rate": raw.done / raw.took}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.load(sys.stdin))), flush=True)
+    obey(main)

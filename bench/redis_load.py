@@ -4,13 +4,13 @@ Each connection has a set of its own, and sends `pipeline` commands at a time: a
 """
 
 import asyncio
-import json
-import sys
 import time
 from functools import partial
 from typing import Any, cast
 
 import uvloop
+
+from bench.speak import begin, obey
 
 MEMBER = 24
 
@@ -58,7 +58,7 @@ async def run(spec: dict[str, Any]) -> dict[str, Any]:
         made = partial(RedisConnection, number, spec["pipeline"] // 2, spec["pipeline"] == 1)
         connections.append((await loop.create_unix_connection(made, spec["socket"]))[1])
     await asyncio.sleep(spec["seconds"] / 4)
-    print("begin", flush=True)
+    begin()
     began, before = time.perf_counter(), sum(each.done for each in connections)
     await asyncio.sleep(spec["seconds"])
     took, done = time.perf_counter() - began, sum(each.done for each in connections) - before
@@ -70,4 +70,4 @@ async def run(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(uvloop.run(run(json.load(sys.stdin)))), flush=True)
+    obey(lambda spec: uvloop.run(run(spec)))

@@ -42,8 +42,10 @@ def settings_line(machine: dict[str, Any]) -> str:
 
 def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """One line a row: the value, the bar, and what the value was computed from."""
-    yield f"{'':<20} {'best':>10} {'median':>10}  {'bar':<10} {'':<5}"
-    for row in rows:
+    bars = [row for row in rows if row["group"] == "bars"]
+    if bars:
+        yield f"{'':<20} {'best':>10} {'median':>10}  {'bar':<10} {'':<5}"
+    for row in bars:
         if "value" not in row:
             yield f"{row['name']:<20} {'not measured':>21}  {bar(row):<10} {'':<5} {row['note']}"
             continue

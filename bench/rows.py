@@ -37,6 +37,7 @@ class Row:
     at_most: float | None = None
     goal: float | None = None
     note: str = ""
+    group: str = "bars"
 
     @property
     def is_measured(self) -> bool:

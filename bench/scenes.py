@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench import churn, core, deep, latency, many, overhead
+from bench.peers import suite
 from bench.rows import Row
 from bench.stage import Stage
 
@@ -14,17 +15,18 @@ class Scene:
 
     names: tuple[str, ...]
     play: Callable[[Stage, set[str]], list[Row]]
-    quick: bool
+    when: str  # "quick": always; "full": with --full; "peers": with --peers
     about: str
 
 
 SCENES = (
-    Scene(core.NAMES, core.scene, True, "enqueue, dequeue with ack and the full cycle, beside the raw limits"),
-    Scene(latency.NAMES, latency.scene, True, "how long single messages take"),
-    Scene(deep.NAMES, deep.scene, False, "two million ready, two million more urgent later, a million dead letters"),
-    Scene(many.NAMES, many.scene, False, "a hundred thousand topics with one message each"),
-    Scene(churn.NAMES, churn.scene, False, "minutes of traffic while something holds back the clean-up"),
-    Scene(overhead.NAMES, overhead.scene, False, "what events and metrics cost"),
+    Scene(core.NAMES, core.scene, "quick", "enqueue, dequeue with ack and the full cycle, beside the raw limits"),
+    Scene(latency.NAMES, latency.scene, "quick", "how long single messages take"),
+    Scene(deep.NAMES, deep.scene, "full", "two million ready, two million more urgent later, a million dead letters"),
+    Scene(many.NAMES, many.scene, "full", "a hundred thousand topics with one message each"),
+    Scene(churn.NAMES, churn.scene, "full", "minutes of traffic while something holds back the clean-up"),
+    Scene(overhead.NAMES, overhead.scene, "full", "what events and metrics cost"),
+    Scene(suite.NAMES, suite.scene, "peers", "other queues on the same servers, and mqueue in the same rounds"),
 )
 
 
