@@ -10,7 +10,7 @@ from typing import Any
 from bench import report
 from bench.machine import describe
 from bench.peers import table
-from bench.rows import Row
+from bench.rows import Curve, Found, Row
 from bench.scenes import SCENES, Scene, all_names
 from bench.stage import Stage
 from mqueue.core.conf import ROOT
@@ -71,19 +71,27 @@ def run(stage: Stage, chosen: list[tuple[Scene, set[str]]]) -> dict[str, Any]:
     began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     machine = describe()
     stage.say(report.machine_line(machine))
-    rows: list[Row] = []
+    found: list[Found] = []
     for scene, names in chosen:
-        rows += scene.play(stage, names)
+        found += scene.play(stage, names)
     settings = {"seconds": stage.seconds, "rounds": stage.rounds, "scale": stage.scale, "shards": 1, "api_workers": 1}
     about = {"command": command, "began": began, "machine": machine, "settings": settings, "promises": report.PROMISES}
-    return about | {"rows": [report.as_json(row) for row in rows], "failures": stage.failures}
+    rows = [report.as_json(row) for row in found if isinstance(row, Row)]
+    curves = [report.curve_as_json(curve) for curve in found if isinstance(curve, Curve)]
+    return about | {"rows": rows, "curves": curves, "failures": stage.failures}
 
 
 def show(found: dict[str, Any]) -> None:
     """The tables, on the standard output."""
     rows = found["rows"]
     heads = [report.machine_line(found["machine"]), report.settings_line(found["machine"]), report.PROMISES]
-    for part in (heads, report.table(rows), table.text(rows), report.cost_table(rows)):
+    for part in (
+        heads,
+        report.table(rows),
+        table.text(rows),
+        report.cost_table(rows),
+        report.curve_table(found["curves"]),
+    ):
         print("\n".join(["", *part]))
     for failure in found["failures"]:
         print(f"could not be measured: {failure}")

@@ -1,5 +1,9 @@
 """The core rows: enqueue, dequeue with ack, and the full cycle, each beside PostgreSQL without a queue around it."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from bench import raw
 from bench.child import Sample, load
 from bench.rows import Row, Series
@@ -48,30 +52,27 @@ class Core:
     def measures(self) -> dict[str, Measure]:
         """In the order in which a round takes them."""
         seconds, service, database = self._stage.seconds, self._service, self._raw
+        one = {f"{n} connections": partial(self._enqueue, n, 0) for n in (64, 128)}
+        raw_one = {f"{n} clients": partial(raw.pgbench, service, database, seconds, n) for n in (1, 32, 64)}
+        full = "enqueue, dequeue and ack, 100 a request, 4 producers and 4 consumers"
         return {
-            "enqueue": Measure(
-                "enqueue, one a request",
-                {f"{n} connections": lambda n=n: self._enqueue(n, 0) for n in (64, 128)},  # type: ignore[misc]
-            ),
-            "pgbench": Measure(
-                "pgbench, one message a transaction",
-                {f"{n} clients": lambda n=n: raw.pgbench(service, database, seconds, n) for n in (1, 32, 64)},  # type: ignore[misc]
-            ),
+            "enqueue": Measure("enqueue, one a request", one),
+            "pgbench": Measure("pgbench, one message a transaction", raw_one),
             "drain": Measure("dequeue and ack, one a request, 64 connections", {"": self._drain}),
-            "batch": Measure("enqueue, 1,000 a request", {"2 connections": lambda: self._enqueue(2, 1000)}),
-            "copy": Measure(
-                "COPY of prebuilt rows, 1,000 a transaction", {"": lambda: raw.copy(service, database, seconds)}
-            ),
-            "cycle": Measure("enqueue, dequeue and ack, 100 a request, 4 producers and 4 consumers", {"": self._cycle}),
-            "raw_cycle": Measure(
+            "batch": Measure("enqueue, 1,000 a request", {"2 connections": partial(self._enqueue, 2, 1000)}),
+            "copy": limit("COPY of prebuilt rows, 1,000 a transaction", raw.copy, service, database, seconds),
+            "cycle": Measure(full, {"": self._cycle}),
+            "raw_cycle": limit(
                 "COPY, claim and DELETE, 1,000 each, one connection",
-                {"": lambda: raw.cycle(service, database, seconds, depth=PREFILL)},
+                raw.cycle,
+                service,
+                database,
+                seconds,
+                depth=PREFILL,
             ),
-            "redis": Measure(
-                "ZADD and ZPOPMIN, one a round trip, 64 connections", {"": lambda: raw.redis(service, seconds, 64, 1)}
-            ),
-            "redis_pipelined": Measure(
-                "ZADD and ZPOPMIN, 100 a round trip, 4 connections", {"": lambda: raw.redis(service, seconds, 4, 100)}
+            "redis": limit("ZADD and ZPOPMIN, one a round trip, 64 connections", raw.redis, service, seconds, 64, 1),
+            "redis_pipelined": limit(
+                "ZADD and ZPOPMIN, 100 a round trip, 4 connections", raw.redis, service, seconds, 4, 100
             ),
         }
 
@@ -91,6 +92,11 @@ class Core:
 
     def _cycle(self) -> Sample:
         return circulate(self._service, self._stage.seconds, self._topic(), PREFILL)
+
+
+def limit(title: str, work: Callable[..., Sample], *of: Any, **more: Any) -> Measure:
+    """A raw limit, which there is one way to measure."""
+    return Measure(title, {"": partial(work, *of, **more)})
 
 
 def circulate(service: Service, seconds: float, topic: str, depth: int, batch: int = 100) -> Sample:

@@ -2,6 +2,7 @@
 
 import random
 import time
+from functools import partial
 from typing import Any
 
 import psutil
@@ -61,8 +62,8 @@ def deep_topic(stage: Stage, deep: Service, shallow: Service) -> Row:
     ours, against = play(
         stage,
         [
-            Measure("dequeue and ack, 100 a request, of a deep topic", {"": lambda: hold(stage, deep, count)}),
-            Measure(f"the same of {SHALLOW:,}", {"": lambda: hold(stage, shallow, SHALLOW)}),
+            Measure("dequeue and ack, 100 a request, of a deep topic", {"": partial(hold, stage, deep, count)}),
+            Measure(f"the same of {SHALLOW:,}", {"": partial(hold, stage, shallow, SHALLOW)}),
         ],
     )
     title = f"{count:,} ready, {count:,} scheduled and more urgent"

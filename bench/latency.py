@@ -1,5 +1,6 @@
 """How long single messages take: to a consumer that waits, and after the time for which they were scheduled."""
 
+from functools import partial
 from typing import Any
 
 from bench.child import Sample, run
@@ -26,7 +27,7 @@ def scene(stage: Stage, names: set[str]) -> list[Row]:
             for name, series in found.items():
                 seconds = max(stage.seconds, LEAST_S) if stage.seconds >= 1 else stage.seconds
                 orders = {"work": works[name], "rate": RATE, "seconds": seconds, "topic": f"{name}-{turn}"}
-                if sample := try_once(stage, TITLES[name], lambda orders=orders: measure(service, orders)):  # type: ignore[misc]
+                if sample := try_once(stage, TITLES[name], partial(measure, service, orders)):
                     note(series, TITLES[name], sample)
     return [as_row(name, quantile, series) for name in found for quantile, series in found[name].items()]
 

@@ -1,6 +1,7 @@
 """Very many topics with one message each: a dequeue of any of them."""
 
 import random
+from functools import partial
 from typing import Any
 
 from bench.child import run
@@ -28,7 +29,7 @@ def scene(stage: Stage, names: set[str]) -> list[Row]:
             chosen = [f"many-{n}" for n in order[turn * asked : (turn + 1) * asked]]
             orders: dict[str, Any] = {"ports": service.ports, "token": service.token, "work": "topics"}
             orders |= {"names": chosen, "rate": RATE, "seconds": asked / RATE}
-            measure = lambda orders=orders: run(service, "bench.latency_load", orders, service.conf.shard_urls[0])  # noqa: E731
+            measure = partial(run, service, "bench.latency_load", orders, service.conf.shard_urls[0])
             if found := try_once(stage, series.title, measure):
                 series.values.append(found.result["p99"])
                 series.costs.append(found.cost)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.rows import Row
+from bench.rows import Curve, Row
 
 PARTS = ("api", "postgres", "valkey", "daemons", "client")
 PROMISES = "fsync on, HTTP, tokens, events and metrics on, 200-byte payloads, clients on the same cores"
@@ -18,6 +18,20 @@ def as_json(row: Row) -> dict[str, Any]:
     if row.is_measured:
         found["value"] = {how: row.value(how) for how in ("best", "median")}
     return found
+
+
+def curve_table(curves: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """The points of each curve."""
+    for curve in curves:
+        yield f"{curve['title']}: {curve['unit']} by {curve['size']}"
+        yield f"  {'':<48} " + " ".join(f"{x:>10,.0f}" for x in curve["x"])
+        for label, values in curve["lines"].items():
+            yield f"  {label:<48} " + " ".join(f"{'-' if value is None else f'{value:,.0f}':>10}" for value in values)
+
+
+def curve_as_json(curve: Curve) -> dict[str, Any]:
+    """With what each point cost."""
+    return dataclasses.asdict(curve)
 
 
 def write(path: Path, report: dict[str, Any]) -> None:

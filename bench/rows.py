@@ -59,3 +59,26 @@ class Row:
             return None
         value = self.value("median")
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+
+
+@dataclass(slots=True)
+class Curve:
+    """How figures change with one size: at each `x` one figure of each line."""
+
+    name: str
+    title: str
+    size: str
+    unit: str
+    x: list[float] = field(default_factory=list)
+    lines: dict[str, list[float | None]] = field(default_factory=dict)
+    costs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def add(self, x: float, found: dict[str, tuple[float | None, dict[str, Any]]]) -> None:
+        """A point of each line; None where it could not be measured."""
+        self.x.append(x)
+        for line, (value, cost) in found.items():
+            self.lines.setdefault(line, []).append(value)
+            self.costs.setdefault(line, []).append(cost)
+
+
+Found = Row | Curve

@@ -1,20 +1,20 @@
 """Every scene of the bench: what it finds, and whether the short run plays it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench import churn, core, deep, latency, many, overhead
+from bench import churn, core, deep, latency, many, overhead, scaling
 from bench.peers import suite
-from bench.rows import Row
+from bench.rows import Found
 from bench.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scene has a service of its own, and finds the rows that are wanted of those that it can find."""
+    """A scene has a service of its own, and finds the rows and curves that are wanted of those that it can find."""
 
     names: tuple[str, ...]
-    play: Callable[[Stage, set[str]], list[Row]]
+    play: Callable[[Stage, set[str]], Sequence[Found]]
     when: str  # "quick": always; "full": with --full; "peers": with --peers
     about: str
 
@@ -26,6 +26,7 @@ SCENES = (
     Scene(many.NAMES, many.scene, "full", "a hundred thousand topics with one message each"),
     Scene(churn.NAMES, churn.scene, "full", "minutes of traffic while something holds back the clean-up"),
     Scene(overhead.NAMES, overhead.scene, "full", "what events and metrics cost"),
+    Scene(scaling.NAMES, scaling.scene, "full", "how the figures change with one size"),
     Scene(suite.NAMES, suite.scene, "peers", "other queues on the same servers, and mqueue in the same rounds"),
 )
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bench.child import LoadError, Sample
@@ -34,7 +34,7 @@ class Measure:
     """A figure, and the ways to get at it: of several, a round takes the best."""
 
     title: str
-    ways: dict[str, Callable[[], Sample]]
+    ways: Mapping[str, Callable[[], Sample]]
 
 
 def play(stage: Stage, measures: list[Measure]) -> list[Series]:

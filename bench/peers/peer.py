@@ -2,7 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 PAYLOAD = "x" * 198
 Spec = dict[str, Any]
@@ -17,7 +17,8 @@ class Peer:
     less = ""
     batches = True  # whether it can enqueue many in one call
     consumers = 1  # callers of `consume`
-    at_once: tuple[int, ...] = (1, 2)  # processes to try: a client in Python may use up a core before the server does
+    # Processes to try, by work: a client in Python may use up a core before the server does.
+    at_once: ClassVar[dict[str, tuple[int, ...]]] = {"single": (1, 2), "batch": (1, 2), "consume": (1, 2)}
     quickest = 5_000  # messages a second that it may consume: as many are put in before
 
     def __init__(self, spec: Spec) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import redis
 
@@ -16,7 +16,7 @@ class OnCelery(Peer):
     settings = "64 threads call apply_async; 2 prefork workers, prefetch 64, acks_late, no results, gossip or heartbeat"
     less = "Redis alone, fsynced each second: a crash loses what it had answered; leases are one hour by default"
     batches = False
-    at_once = (1,)
+    at_once: ClassVar[dict[str, tuple[int, ...]]] = {"single": (1, 2), "consume": (1,)}
     quickest = 4_000
 
     def __init__(self, spec: Spec) -> None:

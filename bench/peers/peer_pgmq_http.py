@@ -7,7 +7,7 @@ import secrets
 import socket
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 from bench.client import Asking, Requests
@@ -22,7 +22,7 @@ class PgmqHttp(Pgmq):
         "its FastAPI server on uvicorn with uvloop and httptools, one process, asyncpg with a pool of 16, an API key; "
         "read of 100 and delete of 100 by 4 consumers"
     )
-    at_once = (1,)
+    at_once: ClassVar[dict[str, tuple[int, ...]]] = {"single": (1,), "batch": (1,), "consume": (1,)}
     quickest = 30_000
 
     async def open(self) -> None:

@@ -1,5 +1,6 @@
 """The driver's part: every peer's three figures beside ours, in rounds, each in a fresh database."""
 
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -90,7 +91,7 @@ class Ours(Player):
             "consume": {"script": "drain", "connections": 4, "limit": 100},
         }
         label = f"round {turn + 1}: mqueue: {WORKS[work]}"
-        if sample := try_once(self._stage, label, lambda: load(self._service, seconds, topic=topic, **orders[work])):
+        if sample := try_once(self._stage, label, partial(load, self._service, seconds, topic=topic, **orders[work])):
             self.add(work, {"": sample})
 
 
@@ -121,11 +122,10 @@ class Theirs(Player):
             self.notes[work] = "has no call for many"
             return
         samples = {}
-        for processes in self._about["at_once"]:
+        for processes in self._about["at_once"][work]:
             way = f"{processes} process{'es' * (processes > 1)}"
             label = f"round {turn + 1}: {self.name} {self._about['version']}: {WORKS[work]}, {way}"
-            sample = try_once(self._stage, label, lambda n=processes: self._measure(work, n))  # type: ignore[misc]
-            if sample:
+            if sample := try_once(self._stage, label, partial(self._measure, work, processes)):
                 samples[way] = sample
         if not samples:
             self.notes[work] = "failed"
