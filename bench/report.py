@@ -101,6 +101,8 @@ def rates(series: dict[str, Any]) -> str:
 
 def cost_table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """What a message cost, in the last round of each series."""
+    if not costs(rows):
+        return
     head = " ".join(f"{name:>8}" for name in ("WAL B", "txns", *PARTS))
     yield f"{'a message costs (CPU in us)':<46} {head}  cores of others; sessions by what they wait for"
     for title, cost in costs(rows).items():
