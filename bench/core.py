@@ -15,6 +15,7 @@ QUICKEST = 25_000  # messages a second that a drain may reach: as many are put i
 Wanted = tuple[str, str, str | None, float | None, float | None]
 ROWS: tuple[Wanted, ...] = (  # name, what of ours, beside which limit, at least, at best
     ("single_enqueue", "enqueue", "pgbench", 1.0, 1.5),
+    ("single_tight", "enqueue", "tight", None, None),
     ("single_cycle", "drain", "pgbench", 0.7, None),
     ("batch_enqueue", "batch", "copy", 0.6, 0.8),
     ("full_cycle", "cycle", "raw_cycle", 0.25, 0.45),
@@ -53,13 +54,16 @@ class Core:
         """In the order in which a round takes them."""
         seconds, service, database = self._stage.seconds, self._service, self._raw
         one = {f"{n} connections": partial(self._enqueue, n, 0) for n in (64, 128)}
+        many = {f"{n} connections": partial(self._enqueue, n, 1000) for n in (2, 4)}
         raw_one = {f"{n} clients": partial(raw.pgbench, service, database, seconds, n) for n in (1, 32, 64)}
+        tight = partial(raw.pgbench, service, database, seconds, 64, raw.TIGHT)
         full = "enqueue, dequeue and ack, 100 a request, 4 producers and 4 consumers"
         return {
             "enqueue": Measure("enqueue, one a request", one),
             "pgbench": Measure("pgbench, one message a transaction", raw_one),
+            "tight": Measure("pgbench, both rows in one statement", {"64 clients": tight}),
             "drain": Measure("dequeue and ack, one a request, 64 connections", {"": self._drain}),
-            "batch": Measure("enqueue, 1,000 a request", {"2 connections": partial(self._enqueue, 2, 1000)}),
+            "batch": Measure("enqueue, 1,000 a request", many),
             "copy": limit("COPY of prebuilt rows, 1,000 a transaction", raw.copy, service, database, seconds),
             "cycle": Measure(full, {"": self._cycle}),
             "raw_cycle": limit(

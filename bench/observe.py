@@ -44,7 +44,7 @@ class Observer:
         assert first
         dead = self._connection.execute(DEAD).fetchall()
         spent = {part: last.cpu[part] - was for part, was in first.cpu.items()}
-        others = spent.pop("others") / (last.at - first.at)
+        others = max(0.0, spent.pop("others") / (last.at - first.at))  # ticks are counted in arrears
         return {
             "wal_bytes": round((last.wal - first.wal) / each, 1),
             "transactions": round((last.transactions - first.transactions) / each, 4),

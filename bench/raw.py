@@ -13,21 +13,20 @@ from bench.service import Service
 from launch import embedded
 
 # Ids ascend in each client, which suits the indexes better than random ones would.
-PGBENCH = """\
-\\set n :n + 1
-\\set id :first + :client_id * 10000000000 + :n
-BEGIN;
+MESSAGE = """\
 INSERT INTO message (id, topic, day, priority, is_json, payload, payload_bytes)
-VALUES (:id, 0, (now() AT TIME ZONE 'UTC')::date, 5, true, decode(repeat('78', 200), 'hex'), 200);
-INSERT INTO delivery (id, topic, day, priority, due) VALUES (:id, 0, (now() AT TIME ZONE 'UTC')::date, 5, now());
-COMMIT;
-"""
+VALUES (:id, 0, (now() AT TIME ZONE 'UTC')::date, 5, true, decode(repeat('78', 200), 'hex'), 200)"""
+DELIVERY = """\
+INSERT INTO delivery (id, topic, day, priority, due) VALUES (:id, 0, (now() AT TIME ZONE 'UTC')::date, 5, now())"""
+NEXT = "\\set n :n + 1\n\\set id :first + :client_id * 10000000000 + :n\n"
+PGBENCH = f"{NEXT}BEGIN;\n{MESSAGE};\n{DELIVERY};\nCOMMIT;\n"
+TIGHT = f"{NEXT}WITH logged AS (\n{MESSAGE}\n)\n{DELIVERY};\n"  # one round trip instead of four
 
 
-def pgbench(service: Service, database: str, seconds: float, clients: int) -> Sample:
+def pgbench(service: Service, database: str, seconds: float, clients: int, sql: str = PGBENCH) -> Sample:
     """Transactions of one message a second, prepared statements, so many clients."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        script.write(PGBENCH)
+        script.write(sql)
         script.flush()
         command = [str(embedded.psql_program().parent / "pgbench"), "-n", "-M", "prepared", "-c", str(clients)]
         command += ["-j", "1", "-T", str(max(1, round(seconds))), "-D", "n=0", "-D", f"first={first_id()}"]

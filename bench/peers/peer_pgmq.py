@@ -14,7 +14,7 @@ class Pgmq(Peer):
     settings = "its asyncpg client with a pool of 16; send_batch; 4 readers with read of 100 and delete_batch"
     less = "no priorities, retry policies, dead letters, events or counts; SQL only, every client has the database"
     consumers = 4
-    quickest = 60_000
+    quickest = 90_000
 
     async def prepare(self) -> None:
         connection = await asyncpg.connect(self.database)

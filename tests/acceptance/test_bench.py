@@ -14,7 +14,7 @@ def test_a_short_run_prints_every_figure(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     report = json.loads(path.read_text())
-    assert len(report["rows"]) == 10
+    assert len(report["rows"]) == 11
     for row in report["rows"]:
         assert row["value"]["median"] > 0, row
         assert row["name"] in done.stdout
