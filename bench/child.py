@@ -13,6 +13,8 @@ from bench.service import Service
 from bench.speak import BEGIN
 from mqueue.core.conf import ROOT
 
+WORDS = 300  # of an error, as many characters are told
+
 
 class LoadError(Exception):
     """A load did not end well; the message is its own."""
@@ -69,4 +71,4 @@ def converse(child: "subprocess.Popen[str]", spec: str, observer: Observer) -> S
 def last_words(errors: str) -> str:
     """The line that says what was wrong: the last that is neither empty nor a frame around it."""
     lines = [line for line in errors.splitlines() if line.strip(" |+-")]
-    return lines[-1].strip(" |") if lines else "it ended without a word"
+    return lines[-1].strip(" |")[:WORDS] if lines else "it ended without a word"

@@ -11,6 +11,7 @@ from typing import cast
 
 Script = Generator[bytes | None, bytes, None]
 HEAD_END, LENGTH, OK = b"\r\n\r\n", b"content-length: ", b"HTTP/1.1 2"
+WORDS = 500  # of a refusal, as many bytes are told
 
 
 class Refused(Exception):
@@ -61,7 +62,7 @@ class Connection(asyncio.Protocol):
             return
         at = data.find(LENGTH, 0, end + 2)
         if at < 0 or not data.startswith(OK):
-            self.failed(Refused(data[:1000].decode(errors="replace")))
+            self.failed(Refused(data[:WORDS].decode(errors="replace")))
             return
         self._missing = int(data[at + len(LENGTH) : data.index(b"\r\n", at)])
         self._take(data[end + 4 :])

@@ -1,4 +1,4 @@
-"""What a measurement cost: WAL, transactions, dead rows, CPU of each part, and what the sessions waited for."""
+"""What a measurement cost: WAL, transactions, dead rows, CPU of each part, what sessions waited for and ran."""
 
 import time
 from dataclasses import dataclass
@@ -42,6 +42,8 @@ class Observer:
         """The measured part is over: what it cost a message."""
         first, last, each = self._first, self._read(), max(1, messages)
         assert first
+        self._waits.stop()
+        waits, statements = self._waits.found()
         dead = self._connection.execute(DEAD).fetchall()
         spent = {part: last.cpu[part] - was for part, was in first.cpu.items()}
         others = max(0.0, spent.pop("others") / (last.at - first.at))  # ticks are counted in arrears
@@ -51,7 +53,8 @@ class Observer:
             "cpu_us": {part: round(1e6 * seconds / each, 2) for part, seconds in spent.items()},
             "cores_of_others": round(others, 2),
             "dead_rows": dict(dead),
-            "waits": self._waits.stop(),
+            "waits": waits,
+            "statements": statements,
         }
 
     def close(self) -> None:
