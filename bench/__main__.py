@@ -5,22 +5,16 @@ import datetime
 import json
 import signal
 import sys
+from functools import partial
 from typing import Any
 
-import psycopg
-
 from bench import options, report
-from bench.child import LoadError
 from bench.machine import describe
 from bench.peers import table
-from bench.peers.install import InstallError
 from bench.publish import publish
 from bench.rows import Curve, Found, Row
 from bench.scenes import SCENES
-from bench.service import ServiceError
 from bench.stage import Stage
-
-TROUBLE = (LoadError, ServiceError, InstallError, psycopg.Error)
 
 
 def main() -> int:
@@ -50,11 +44,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     stage.say(report.machine_line(result["machine"]))
     found: list[Found] = []
     for scene, names in options.choose(asked):
-        try:
-            found += scene.play(stage, names)
-        except TROUBLE as error:
-            stage.say(f"{scene.about}: FAILED: {error}")
-            stage.failures.append(f"{scene.about}: {error}")
+        found += stage.attempt(scene.about, partial(scene.play, stage, names)) or []
         result["rows"] = [report.as_json(row) for row in found if isinstance(row, Row)]
         result["curves"] = [report.curve_as_json(curve) for curve in found if isinstance(curve, Curve)]
         report.write(asked.json, result)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import psycopg
 
-from bench.child import LoadError
 from bench.core import PREFILL, circulate
 from bench.rows import Row, Series
 from bench.service import Service
@@ -27,12 +27,9 @@ def churn(stage: Stage, name: str) -> Row:
         if hold is unread_slot:
             service.restart_with(wal_level="logical")
         with hold(service.conf.shard_urls[0]):
-            try:
-                sample = circulate(service, stage.churn_seconds, name, PREFILL)
-            except LoadError as error:
-                stage.say(f"{name}: FAILED: {error}")
-                stage.failures.append(f"{name}: {error}")
-                return row
+            sample = stage.attempt(name, partial(circulate, service, stage.churn_seconds, name, PREFILL))
+    if sample is None:
+        return row
     each = sample.result["each_second"]
     part = max(1, len(each) // PARTS)
     first, last = sum(each[:part]) / part, sum(each[-part:]) / part

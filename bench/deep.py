@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from bench.stage import Measure, Stage, play
 WAITING, DEAD, SHALLOW = 2_000_000, 1_000_000, 10_000
 DEEP, SCHEDULED_MS = "deep", 20 * 86_400_000
 DEAD_TOPICS, LOOKS = 10, 300
-NAMES = ("deep_topic", "looks", "memory")
 FIRST_DEAD = 1 << 42  # above every number that the sequence of ids will reach
 BURY = """\
 INSERT INTO dead_letter (id, enqueued_at, topic, day, epoch, payload_bytes, attempts, priority, is_json, payload, error,
@@ -33,17 +33,13 @@ COUNT = "INSERT INTO tally_delta SELECT topic, 0, 0, 0, count(*) FROM dead_lette
 
 
 def scene(stage: Stage, names: set[str]) -> list[Row]:
-    """Two services, so that the shallow topic has an empty shard and both are measured in turn."""
-    rows = []
+    """One service with millions of messages for all of them."""
+    rows: list[Row] = []
     with Service() as deep:
         seed(stage, deep)
-        if "deep_topic" in names:
-            with Service() as shallow:
-                rows.append(deep_topic(stage, deep, shallow))
-        if "memory" in names:
-            rows += memory(stage, deep)
-        if "looks" in names:
-            rows += looks(stage, deep)
+        for name, part in PARTS.items():
+            if name in names:
+                rows += stage.attempt(name, partial(part, stage, deep)) or []
     return rows
 
 
@@ -55,9 +51,14 @@ def seed(stage: Stage, service: Service) -> None:
         stage.say(f"{count:,} {kind} messages put in: {sample.rate:,.0f}/s")
 
 
-def deep_topic(stage: Stage, deep: Service, shallow: Service) -> Row:
-    """Dequeue and ack while as many are put in again, in a deep topic and in a shallow one."""
-    fill(shallow, DEEP, SHALLOW)
+def deep_topic(stage: Stage, deep: Service) -> list[Row]:
+    """Dequeue and ack while as many are put in again, in the deep topic and in a shallow one of another service."""
+    with Service() as shallow:
+        fill(shallow, DEEP, SHALLOW)
+        return [compare(stage, deep, shallow)]
+
+
+def compare(stage: Stage, deep: Service, shallow: Service) -> Row:
     count = stage.scaled(WAITING)
     ours, against = play(
         stage,
@@ -129,3 +130,7 @@ def look(service: Service, paths: list[str]) -> Sample:
     """One after the other."""
     orders: dict[str, Any] = {"ports": service.ports, "token": service.token, "work": "looks", "paths": paths}
     return run(service, "bench.latency_load", orders, service.conf.shard_urls[0])
+
+
+PARTS: dict[str, Callable[[Stage, Service], list[Row]]] = {"deep_topic": deep_topic, "memory": memory, "looks": looks}
+NAMES = tuple(PARTS)

@@ -10,7 +10,8 @@ INK = "#767676"  # readable on white and on black
 
 def svg(curve: dict[str, Any]) -> str:
     """The picture."""
-    top = nice(max(value for line in curve["lines"].values() for value in line if value is not None))
+    known = [value for line in curve["lines"].values() for value in line if value is not None]
+    top = nice(max(known, default=1))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" fill="{INK}"'
     parts = [f'{head} font-family="sans-serif" font-size="12">', f"<title>{curve['title']}</title>", *grid(curve, top)]
     for number, (label, values) in enumerate(curve["lines"].items()):

@@ -45,7 +45,8 @@ def sections(reports: list[Report]) -> dict[str, list[str]]:
 
 
 def merged(reports: list[Report], kind: str) -> dict[str, dict[str, Any]]:
-    return {row["name"]: row for each in reports for row in each.get(kind, [])}
+    """By name; a curve without a point is none."""
+    return {row["name"]: row for each in reports for row in each.get(kind, []) if row.get("x") != []}
 
 
 def origins(reports: list[Report], rows: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -3,8 +3,8 @@
 import os
 import subprocess
 import tempfile
-import time
 from contextlib import closing
+from itertools import count
 from typing import Any
 
 from bench.child import LoadError, Sample, last_words, run
@@ -12,6 +12,7 @@ from bench.observe import Observer
 from bench.service import Service
 from launch import embedded
 
+RUNS = count(1)
 # Ids ascend in each client, which suits the indexes better than random ones would.
 MESSAGE = """\
 INSERT INTO message (id, topic, day, priority, is_json, payload, payload_bytes)
@@ -67,8 +68,8 @@ def rows(service: Service, database: str, **orders: Any) -> Sample:
 
 
 def first_id() -> int:
-    """Where the ids of a run begin: above those of any run before, with room for a million million messages."""
-    return (time.time_ns() // 100_000_000 - 17_000_000_000) * 1_000_000
+    """Where the ids of a measurement begin: above those of any before it in the same database."""
+    return next(RUNS) * 10**13
 
 
 def redis(service: Service, seconds: float, connections: int, pipeline: int) -> Sample:

@@ -113,6 +113,9 @@ def cost_table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def costs(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By the title of the series, each once."""
-    every = [series for row in rows for series in (row["ours"], row["against"]) if series and series["costs"]]
-    return {series["title"]: series["costs"][-1] for series in every if series["costs"][-1]}
+    """By the title of the series, each measurement once."""
+    found: dict[str, dict[str, Any]] = {}
+    for series in (row[side] for row in rows for side in ("ours", "against")):
+        if series and series["costs"] and series["costs"][-1] not in found.values():
+            found.setdefault(series["title"], series["costs"][-1])
+    return found

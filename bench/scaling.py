@@ -25,13 +25,18 @@ def draw(stage: Stage, name: str) -> Curve:
     """Measure every point once."""
     title, size, points = CURVES[name]
     curve = Curve(name, title, size, "messages/s")
-    for x, ways in points(stage):
+    stage.attempt(title, partial(trace, stage, curve, points(stage)))
+    return curve
+
+
+def trace(stage: Stage, curve: Curve, points: Points) -> None:
+    """Add the points; those that were found stay, whatever becomes of the others."""
+    for x, ways in points:
         found: dict[str, tuple[float | None, dict[str, Any]]] = {}
         for line, way in ways.items():
-            sample = try_once(stage, f"{line}, {x:,.0f} {size}", way)
+            sample = try_once(stage, f"{line}, {x:,.0f} {curve.size}", way)
             found[line] = (sample.rate, sample.cost) if sample else (None, {})
         curve.add(x, found)
-    return curve
 
 
 def topic() -> str:
@@ -49,7 +54,7 @@ def enqueue(stage: Stage, service: Service, **orders: Any) -> Sample:
 def drain(stage: Stage, service: Service, **orders: Any) -> Sample:
     """Of topics that have enough."""
     name, topics = topic(), orders.get("topics", 1)
-    wanted = int(QUICKEST * (1.3 * stage.seconds + 0.2) * (1 + orders.get("limit", 1) / 100))
+    wanted = int(QUICKEST * (1.3 * stage.seconds + 0.2) * len(str(orders.get("limit", 1))))
     fill(service, name, max(wanted, topics), topics)
     return load(service, stage.seconds, "drain", topic=name, **orders)
 

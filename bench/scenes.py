@@ -24,9 +24,12 @@ SCENES = (
     Scene(latency.NAMES, latency.scene, "quick", "how long single messages take"),
     Scene(deep.NAMES, deep.scene, "full", "two million ready, two million more urgent later, a million dead letters"),
     Scene(many.NAMES, many.scene, "full", "a hundred thousand topics with one message each"),
-    Scene(churn.NAMES, churn.scene, "full", "minutes of traffic while something holds back the clean-up"),
+    *(
+        Scene((name,), churn.scene, "full", f"minutes of traffic: {churn.CHURNS[name][0]}")  # each has its own service
+        for name in churn.NAMES
+    ),
     Scene(overhead.NAMES, overhead.scene, "full", "what events and metrics cost"),
-    Scene(scaling.NAMES, scaling.scene, "full", "how the figures change with one size"),
+    *(Scene((name,), scaling.scene, "full", scaling.CURVES[name][0]) for name in scaling.NAMES),
     Scene(suite.NAMES, suite.scene, "peers", "other queues on the same servers, and mqueue in the same rounds"),
 )
 

@@ -4,9 +4,16 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psycopg
 
 from bench.child import LoadError, Sample
 from bench.rows import Series
+from bench.service import ServiceError
+
+TROUBLE = (LoadError, ServiceError, psycopg.Error)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -23,6 +30,15 @@ class Stage:
     def say(self, text: str) -> None:
         """A line of progress."""
         print(f"bench {time.monotonic() - self.began:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+    def attempt(self, label: str, work: Callable[[], T]) -> T | None:
+        """Do it; what fails is said, noted and left out, and the run goes on."""
+        try:
+            return work()
+        except TROUBLE as error:
+            self.say(f"{label}: FAILED: {error}")
+            self.failures.append(f"{label}: {error}")
+            return None
 
     def scaled(self, count: int) -> int:
         """A number of messages, as large as this run wants them."""
@@ -61,14 +77,9 @@ def add_round(stage: Stage, turn: str, measure: Measure, series: Series) -> None
 
 
 def try_once(stage: Stage, label: str, way: Callable[[], Sample]) -> Sample | None:
-    """Measure; what fails is said and left out."""
-    try:
-        sample = way()
-    except LoadError as error:
-        stage.say(f"{label}: FAILED: {error}")
-        stage.failures.append(f"{label}: {error}")
-        return None
-    stage.say(f"{label}: {said(sample)}")
+    """Measure, and say what was found."""
+    if sample := stage.attempt(label, way):
+        stage.say(f"{label}: {said(sample)}")
     return sample
 
 

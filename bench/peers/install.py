@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from bench.service import ServiceError
 from mqueue.core.conf import ROOT
 
 REQUIREMENTS = ROOT / "bench" / "requirements-peers.txt"
@@ -12,7 +13,7 @@ VENV = ROOT / ".bench" / "venv"
 STAMP = VENV / ".installed"
 
 
-class InstallError(Exception):
+class InstallError(ServiceError):
     """The peers cannot be installed; the installer's messages are above."""
 
 

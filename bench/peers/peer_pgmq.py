@@ -12,7 +12,7 @@ MESSAGE = {"body": PAYLOAD[:-11]}  # 200 bytes of JSON
 class Pgmq(Peer):
     package = "pgmq"
     settings = "its asyncpg client with a pool of 16; send_batch; 4 readers with read of 100 and delete_batch"
-    less = "no priorities, retry policies, dead letters, events or counts; SQL only, every client has the database"
+    less = "no priorities, retries with backoff, dead letters or events; every client has the database itself"
     consumers = 4
     quickest = 90_000
 

@@ -22,6 +22,7 @@ class PgmqHttp(Pgmq):
         "its FastAPI server on uvicorn with uvloop and httptools, one process, asyncpg with a pool of 16, an API key; "
         "read of 100 and delete of 100 by 4 consumers"
     )
+    less = "no priorities, retries with backoff, dead letters or events"
     at_once: ClassVar[dict[str, tuple[int, ...]]] = {"single": (1,), "batch": (1,), "consume": (1,)}
     quickest = 30_000
 

@@ -12,7 +12,7 @@ from bench.peers.peer import PAYLOAD, Count, Peer
 class Pgqueuer(Peer):
     package = "pgqueuer"
     settings = "asyncpg pool of 16; enqueue with lists; workers with batch_size 500, acks buffered by it"
-    less = "a job that fails is deleted unless it is told otherwise; no dead letters with replay"
+    less = "a job whose handler fails is deleted by default, and none is retried unless its handler says so"
     quickest = 50_000
 
     async def prepare(self) -> None:

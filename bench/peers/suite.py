@@ -82,6 +82,11 @@ class Ours(Player):
     name = "mqueue"
 
     def play(self, work: str, turn: int) -> None:
+        label = f"round {turn + 1}: mqueue: {WORKS[work]}"
+        if sample := try_once(self._stage, label, partial(self._measure, work, turn)):
+            self.add(work, {"": sample})
+
+    def _measure(self, work: str, turn: int) -> Sample:
         seconds, topic = self._stage.seconds, f"peers-{work}-{turn}"
         if work == "consume":
             fill(self._service, topic, int(OURS_QUICKEST * (1.3 * seconds + 0.5)) + PREFILL)
@@ -90,9 +95,7 @@ class Ours(Player):
             "batch": {"script": "enqueue", "connections": 2, "batch": 1000},
             "consume": {"script": "drain", "connections": 4, "limit": 100},
         }
-        label = f"round {turn + 1}: mqueue: {WORKS[work]}"
-        if sample := try_once(self._stage, label, partial(load, self._service, seconds, topic=topic, **orders[work])):
-            self.add(work, {"": sample})
+        return load(self._service, seconds, topic=topic, **orders[work])
 
 
 class Theirs(Player):
