@@ -12,7 +12,7 @@ ARGS ?=
 ROOMS := mqueue tenants shards daemons pipeline launch tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick lint format bench psql superuser token migrate check lock env reset clean install install-dev
+.PHONY: help run test test-quick lint format bench bench-peers psql superuser token migrate check lock env reset clean install install-dev
 export
 
 help: ## Show this list
@@ -38,8 +38,11 @@ format: install-dev ## Format the code and mend what ruff can
 	$(VENV)/ruff format .
 	$(VENV)/ruff check --fix .
 
-bench: install ## Measure single and batch enqueue, dequeue and ack, beside pgbench
+bench: install ## Measure it beside the raw limits, in a few minutes; more with ARGS="--full", ARGS=--list
 	@exec $(VENV)/python -m bench $(ARGS)
+
+bench-peers: install ## Measure other queues on the same servers, in an environment of their own
+	@exec $(VENV)/python -m bench --peers $(ARGS)
 
 psql: install ## Open psql on a shard (SHARD=0, SHARD=1, ...) or SHARD=control
 	@exec $(RUN) psql $(SHARD) $(ARGS)

@@ -12,10 +12,12 @@ WHAT = {
     "dev": ["pyproject.toml", "--group", "dev", "-c", FILES["base"]],
     "pipeline": ["--group", "pipeline", "-c", FILES["base"]],
     "bootstrap": ["--group", "bootstrap"],
+    "peers": ["--group", "peers"],
 }
+TARGETS = FILES | {"peers": "bench/requirements-peers.txt"}  # not of .venv: `make bench-peers` installs them
 
 for group, sources in WHAT.items():
     command = [UV, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
-    command += ["--python-version", dotted(OLDEST), *sources, "--output-file", FILES[group], *sys.argv[1:]]
+    command += ["--python-version", dotted(OLDEST), *sources, "--output-file", TARGETS[group], *sys.argv[1:]]
     subprocess.run(command, check=True, cwd=ROOT)
-    print(f"wrote {FILES[group]}")
+    print(f"wrote {TARGETS[group]}")

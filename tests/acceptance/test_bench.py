@@ -1,16 +1,22 @@
 """The bench runs and measures something."""
 
-import re
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 from mqueue.core.conf import ROOT
 
 
-def test_a_short_run_prints_every_figure() -> None:
-    command = [sys.executable, "-m", "bench", "--seconds", "0.5"]
+def test_a_short_run_prints_every_figure(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    command = [sys.executable, "-m", "bench", "--seconds", "0.3", "--rounds", "1", "--json", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
-    figures = re.findall(r"^  (\S.*?) {2,}([\d,]+)$", done.stdout, re.MULTILINE)
-    assert len(figures) == 9
-    assert all(int(figure.replace(",", "")) > 0 for _, figure in figures)
+    report = json.loads(path.read_text())
+    assert len(report["rows"]) == 11
+    for row in report["rows"]:
+        assert row["value"]["median"] > 0, row
+        assert row["name"] in done.stdout
+        assert row["ours"]["costs"][0]["cpu_us"]["client"] >= 0
+    assert report["machine"]["settings"]["fsync"] == "on"

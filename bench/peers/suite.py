@@ -1,0 +1,168 @@
+"""The driver's part: every peer's three figures beside ours, in rounds, each in a fresh database."""
+
+from functools import partial
+from typing import Any
+
+import psycopg
+import redis
+
+from bench.child import LoadError, Sample, load, run
+from bench.core import PREFILL, fill
+from bench.peers.install import python
+from bench.rows import Row, Series
+from bench.service import Service
+from bench.stage import Stage, try_once
+
+PEERS = ("procrastinate", "pgqueuer", "pgmq", "pgmq_http", "awa", "celery", "saq")
+NAMES = tuple(f"peer_{peer}" for peer in PEERS)
+WORKS = {
+    "single": "enqueue one by one, 64 callers",
+    "batch": "enqueue 1,000 a call",
+    "consume": "dequeue and ack",
+}
+TEMPLATE, DATABASE, REDIS_DB = "bench_peer_template", "bench_peer", 5
+OURS_QUICKEST = 60_000
+
+
+def scene(stage: Stage, names: set[str]) -> list[Row]:
+    """Ours first in each round, then theirs."""
+    wanted = [peer for peer in PEERS if f"peer_{peer}" in names]
+    interpreter = python(stage.say)
+    with Service() as service:
+        stage.say("peers run on the same PostgreSQL and Redis, one after the other")
+        ours = Ours(stage, service)
+        theirs = [Theirs(stage, service, peer, interpreter) for peer in wanted]
+        for turn in range(stage.rounds):
+            for each in (ours, *theirs):
+                for work in WORKS:
+                    each.play(work, turn)
+    return [*ours.rows(), *(row for each in theirs for row in each.rows())]
+
+
+class Player:
+    """A queue and its series."""
+
+    name = ""
+
+    def __init__(self, stage: Stage, service: Service) -> None:
+        self._stage, self._service = stage, service
+        self.series = {work: Series(f"{self.name}: {title}") for work, title in WORKS.items()}
+        self.notes: dict[str, str] = {}
+
+    def play(self, work: str, turn: int) -> None:
+        """Measure one work once, in each way that there is; the best way counts."""
+        raise NotImplementedError
+
+    def add(self, work: str, samples: dict[str, Sample]) -> None:
+        """A round's best."""
+        if samples:
+            best = max(samples.values(), key=lambda sample: sample.rate)
+            self.series[work].values.append(best.rate)
+            self.series[work].costs.append(best.cost)
+            self.series[work].variants.append({way: sample.rate for way, sample in samples.items()})
+
+    def rows(self) -> list[Row]:
+        """One a work."""
+        return [
+            Row(
+                f"peer_{self.name}_{work}",
+                title,
+                "messages/s",
+                self.series[work],
+                note=self.notes.get(work, ""),
+                group="peers",
+            )
+            for work, title in WORKS.items()
+        ]
+
+
+class Ours(Player):
+    """mqueue, over HTTP."""
+
+    name = "mqueue"
+
+    def play(self, work: str, turn: int) -> None:
+        label = f"round {turn + 1}: mqueue: {WORKS[work]}"
+        if sample := try_once(self._stage, label, partial(self._measure, work, turn)):
+            self.add(work, {"": sample})
+
+    def _measure(self, work: str, turn: int) -> Sample:
+        seconds, topic = self._stage.seconds, f"peers-{work}-{turn}"
+        if work == "consume":
+            fill(self._service, topic, int(OURS_QUICKEST * (1.3 * seconds + 0.5)) + PREFILL)
+        orders: dict[str, dict[str, Any]] = {
+            "single": {"script": "enqueue", "connections": 64},
+            "batch": {"script": "enqueue", "connections": 2, "batch": 1000},
+            "consume": {"script": "drain", "connections": 4, "limit": 100},
+        }
+        return load(self._service, seconds, topic=topic, **orders[work])
+
+
+class Theirs(Player):
+    """A peer: its databases, and what it says of itself."""
+
+    def __init__(self, stage: Stage, service: Service, name: str, interpreter: str) -> None:
+        self.name = name
+        super().__init__(stage, service)
+        self._python = interpreter
+        self._about: dict[str, Any] = {}
+        self._template = f"{TEMPLATE}_{name}"
+        self._renew(self._template, "template1")
+        try:
+            self._about = self._run("prepare", self._template, 1).result
+        except LoadError as error:
+            stage.say(f"{name}: cannot be prepared: {error}")
+            stage.failures.append(f"{name}: {error}")
+            self.notes = dict.fromkeys(WORKS, f"failed: {error}")
+            return
+        for series in self.series.values():
+            series.details.update(self._about)
+
+    def play(self, work: str, turn: int) -> None:
+        if not self._about:
+            return
+        if work == "batch" and not self._about["batches"]:
+            self.notes[work] = "has no call for many"
+            return
+        samples = {}
+        for processes in self._about["at_once"][work]:
+            way = f"{processes} process{'es' * (processes > 1)}"
+            label = f"round {turn + 1}: {self.name} {self._about['version']}: {WORKS[work]}, {way}"
+            if sample := try_once(self._stage, label, partial(self._measure, work, processes)):
+                samples[way] = sample
+        if not samples:
+            self.notes[work] = "failed"
+        self.add(work, samples)
+
+    def _measure(self, work: str, processes: int) -> Sample:
+        """In a fresh database and an empty Redis: what an earlier measurement left would slow some of them down."""
+        self._renew(DATABASE, self._template)
+        redis.Redis.from_url(self._redis).flushdb()
+        if work == "consume":
+            messages = int(self._about["quickest"] * (1.3 * self._stage.seconds + 0.5))
+            self._run("fill", DATABASE, 1, messages=messages)
+            with psycopg.connect(self._service.url(DATABASE), autocommit=True) as connection:
+                connection.execute("VACUUM ANALYZE")  # as autovacuum would, had the messages come by and by
+            return self._run(work, DATABASE, processes, messages=messages)
+        return self._run(work, DATABASE, processes)
+
+    def _run(self, work: str, database: str, processes: int, **more: int) -> Sample:
+        url, seconds = self._service.url(database), self._stage.seconds
+        spec: dict[str, Any] = {
+            "peer": f"peer_{self.name}",
+            "work": work,
+            "database": url,
+            "redis": self._redis,
+            "queue": "bench",
+        }
+        spec |= {"seconds": seconds, "warm": seconds / 4, "processes": processes, **more}
+        return run(self._service, "bench.peers.harness", spec, url, self._python)
+
+    @property
+    def _redis(self) -> str:
+        return self._service.conf.redis.url.replace("db=0", f"db={REDIS_DB}")
+
+    def _renew(self, database: str, template: str) -> None:
+        with psycopg.connect(self._service.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)".encode())
+            connection.execute(f"CREATE DATABASE {database} TEMPLATE {template}".encode())
