@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mqueue.core import metrics
 from mqueue.core.messages import Delivered, Dequeue
-from mqueue.engine.coalesce import may_fly
+from mqueue.engine.coalesce import boarding, may_fly
 
 MOST, MOST_CALLERS = 1_000, 128  # messages and consumers of one claim
 FLIGHTS = 4
@@ -60,6 +60,7 @@ class Line:
         self._timer: asyncio.Handle | None = None  # uvloop gives no TimerHandle for what is due at once
         self._rings_at = 0.0
         self._wakes = 0
+        self._boarding = False  # a claim has been called, and takes who comes before it starts
 
     async def take(self, wanted: Dequeue, consumer: str) -> list[Delivered]:
         waiter = Waiter(wanted, consumer, time.monotonic() + wanted.wait_ms / 1000)
@@ -105,8 +106,9 @@ class Line:
         self._forget(self)
 
     def _start(self) -> None:
-        while self._eager and may_fly(len(self._eager), len(self._claims), FLIGHTS):
-            claim = asyncio.create_task(self._serve(self._next_group()), name="serve a topic")
+        if self._eager and not self._boarding and may_fly(len(self._eager), len(self._claims), FLIGHTS):
+            self._boarding = True
+            claim = asyncio.create_task(self._serve(), name="serve a topic")
             self._claims.add(claim)
             claim.add_done_callback(self._served)
 
@@ -115,7 +117,13 @@ class Line:
         self._start()
         self._close_if_empty()
 
-    async def _serve(self, group: list[Waiter]) -> None:
+    async def _serve(self) -> None:
+        await boarding()
+        group = self._next_group()
+        self._boarding = False
+        self._start()
+        if not group:
+            return
         began, wakes = time.monotonic(), self._wakes
         GROUPS.observe(len(group))
         try:
