@@ -28,7 +28,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def open_plane() -> None:
     spare_the_collector()
-    await (fast_lane.open() if fast_lane else asyncio.to_thread(bridge().open))
+    if fast_lane is None:
+        return await asyncio.to_thread(bridge().open)
+    await fast_lane.open()
+    return bridge().lend(fast_lane.plane)
 
 
 def spare_the_collector() -> None:
@@ -40,4 +43,7 @@ def spare_the_collector() -> None:
 
 
 async def close_plane() -> None:
-    await (fast_lane.close() if fast_lane else asyncio.to_thread(bridge().close))
+    if fast_lane is None:
+        return await asyncio.to_thread(bridge().close)
+    await bridge().take_back()
+    return await fast_lane.close()

@@ -16,7 +16,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 class FastLane:
     def __init__(self, conf: Conf) -> None:
-        self._plane = Plane(conf)
+        self.plane = self._plane = Plane(conf)
         self.open, self.close = self._plane.open, self._plane.close
 
     serves = staticmethod(plane.serves)

@@ -16,7 +16,9 @@ PUBLIC = ("RS256", "ES256", "EdDSA")
 KINDS = (API_KEY, HS256, *PUBLIC)
 SCOPES = ("enqueue", "dequeue", "dlq", "admin", "*")
 PREFIX = "mq_"
-_api_key = re.compile(rf"{PREFIX}([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})")
+KID = "[0-9a-f]{16}"
+_kid = re.compile(KID)
+_api_key = re.compile(rf"{PREFIX}({KID})_([A-Za-z0-9_-]{{43}})")
 
 
 @dataclass(eq=False, slots=True)
@@ -68,6 +70,10 @@ class NoKeys:
 
 def new_kid() -> str:
     return secrets.token_hex(8)
+
+
+def is_kid(text: str) -> bool:
+    return _kid.fullmatch(text) is not None
 
 
 def new_secret() -> str:

@@ -53,6 +53,10 @@ class Unauthenticated(MqueueError):
 class UnknownKey(Unauthenticated):
     """There is no live key with this kid."""
 
+    def __init__(self, kid: str = "") -> None:
+        super().__init__()
+        self.kid = kid
+
 
 class Forbidden(MqueueError):
     """The token does not carry this namespace or scope."""

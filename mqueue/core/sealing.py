@@ -1,4 +1,4 @@
-"""Secrets at rest: sealed with a key that is derived from the root key, so that a dump of the database forges nothing."""
+"""Secrets at rest: sealed with a key that is derived from the root key, so that a dump of the database is of no use."""
 
 import hashlib
 import hmac

@@ -17,7 +17,7 @@ FAR = 253_402_300_799.0  # the end of the year 9999
 
 
 def make(
-    secret: str | bytes, subject: str, namespaces: list[str], scopes: list[str], lifetime_s: int, kid: str = ""
+    secret: str | bytes, subject: str, namespaces: list[str], scopes: list[str], lifetime_s: int, *, kid: str = ""
 ) -> str:
     claims = {
         "sub": subject,
@@ -87,9 +87,11 @@ class Verifier:
         return Principal(key.name or key.kid, frozenset((key.namespace,)), scopes, key.expires_at, key.kid), key
 
     def _key(self, kid: str) -> Key:
+        if not credentials.is_kid(kid):
+            raise Unauthenticated("There is no key with this kid")
         key = self._keys.key(kid)
         if key is None:
-            raise UnknownKey
+            raise UnknownKey(kid)
         return key
 
 

@@ -17,6 +17,7 @@ from mqueue.core.tokens import FAR, Verifier
 
 ROOT = "r" * 64
 SECRET = "s" * 64
+KID, OTHER = "0123456789abcdef", "f" * 16
 PRIVATE: dict[str, Any] = {
     "RS256": rsa.generate_private_key(65537, 2048),
     "ES256": ec.generate_private_key(ec.SECP256R1()),
@@ -31,7 +32,11 @@ class Ring(dict[str, Key]):
         return self.get(kid)
 
 
-def key(kind: str, kid: str = "k1", namespace: str = "acme", **more: Any) -> Key:
+def ring(*keys: Key) -> Ring:
+    return Ring({one.kid: one for one in keys})
+
+
+def key(kind: str, kid: str = KID, namespace: str = "acme", **more: Any) -> Key:
     material = PEM.get(kind) or (
         sealing.seal(ROOT, kid, SECRET.encode()) if kind == "HS256" else credentials.hash_of(SECRET)
     )
@@ -39,18 +44,18 @@ def key(kind: str, kid: str = "k1", namespace: str = "acme", **more: Any) -> Key
     return Key(kid, namespace, kind, **fields)
 
 
-def token(kind: str, kid: str = "k1", **claims: Any) -> str:
+def token(kind: str, kid: str = KID, **claims: Any) -> str:
     body = {"sub": "me", "exp": int(time.time()) + 60} | claims
     return jwt.encode(body, PRIVATE.get(kind, SECRET), algorithm=kind, headers={"kid": kid})
 
 
 @pytest.mark.parametrize("kind", ["HS256", "RS256", "ES256", "EdDSA"])
 def test_a_token_holds_with_the_key_that_it_names(kind: str) -> None:
-    verifier = Verifier(ROOT, Ring(k1=key(kind)))
+    verifier = Verifier(ROOT, ring(key(kind)))
     for _ in range(2):
         principal = verifier.verify(token(kind))
         principal.require("acme", "enqueue")
-        assert (principal.subject, principal.kid) == ("me", "k1")
+        assert (principal.subject, principal.kid) == ("me", KID)
 
 
 @pytest.mark.parametrize("on_record", ["HS256", "RS256", "ES256", "EdDSA", "api_key"])
@@ -59,10 +64,10 @@ def test_no_algorithm_but_the_one_on_record_holds(on_record: str, used: str) -> 
     if used == on_record:
         return
     with pytest.raises(Unauthenticated):
-        Verifier(ROOT, Ring(k1=key(on_record))).verify(token(used))
+        Verifier(ROOT, ring(key(on_record))).verify(token(used))
 
 
-def hmac_with(secret: bytes, kid: str = "k1", algorithm: str = "HS256") -> str:
+def hmac_with(secret: bytes, kid: str = KID, algorithm: str = "HS256") -> str:
     """As a forger writes it: PyJWT itself would refuse to sign with a public key."""
     header = {"alg": algorithm, "kid": kid}
     parts = [json.dumps(part).encode() for part in (header, {"sub": "me", "exp": int(time.time()) + 60})]
@@ -73,7 +78,7 @@ def hmac_with(secret: bytes, kid: str = "k1", algorithm: str = "HS256") -> str:
 
 @pytest.mark.parametrize("kind", PEM)
 def test_a_public_key_is_no_hmac_secret(kind: str) -> None:
-    verifier = Verifier(ROOT, Ring(k1=key(kind)))
+    verifier = Verifier(ROOT, ring(key(kind)))
     for algorithm in ("HS256", kind):
         for secret in (PEM[kind], PEM[kind].strip()):
             with pytest.raises(Unauthenticated):
@@ -82,23 +87,23 @@ def test_a_public_key_is_no_hmac_secret(kind: str) -> None:
 
 def test_none_holds_with_no_key() -> None:
     for kind in ("HS256", "RS256"):
-        unsigned = jwt.encode({"sub": "me", "exp": time.time() + 60}, None, algorithm="none", headers={"kid": "k1"})
+        unsigned = jwt.encode({"sub": "me", "exp": time.time() + 60}, None, algorithm="none", headers={"kid": KID})
         with pytest.raises(Unauthenticated):
-            Verifier(ROOT, Ring(k1=key(kind))).verify(unsigned)
+            Verifier(ROOT, ring(key(kind))).verify(unsigned)
 
 
 def test_the_root_key_does_not_sign_for_a_namespaces_key_nor_the_other_way() -> None:
-    verifier = Verifier(ROOT, Ring(k1=key("HS256")))
+    verifier = Verifier(ROOT, ring(key("HS256")))
     for forged in (hmac_with(ROOT.encode()), jwt.encode({"sub": "me", "exp": time.time() + 60}, SECRET)):
         with pytest.raises(Unauthenticated):
             verifier.verify(forged)
 
 
 def test_a_token_of_another_key_does_not_hold() -> None:
-    other = key("HS256", "k2", "other", material=sealing.seal(ROOT, "k2", b"o" * 64))
-    verifier = Verifier(ROOT, Ring(k1=key("HS256"), k2=other))
+    other = key("HS256", OTHER, "other", material=sealing.seal(ROOT, OTHER, b"o" * 64))
+    verifier = Verifier(ROOT, ring(key("HS256"), other))
     with pytest.raises(Unauthenticated):
-        verifier.verify(token("HS256", "k2"))
+        verifier.verify(token("HS256", OTHER))
 
 
 CLAIMED: dict[str, list[str] | None] = {
@@ -116,7 +121,7 @@ CLAIMED: dict[str, list[str] | None] = {
 def test_a_namespaces_key_never_reaches_another(claimed: str, scopes: list[str] | None) -> None:
     claims: dict[str, Any] = {"allowed_namespaces": CLAIMED[claimed], "scopes": scopes}
     given = {name: value for name, value in claims.items() if value is not None}
-    principal = Verifier(ROOT, Ring(k1=key("HS256"))).verify(token("HS256", **given))
+    principal = Verifier(ROOT, ring(key("HS256"))).verify(token("HS256", **given))
     for scope in ("enqueue", "dequeue", "dlq", "admin", "*"):
         for other in ("other", "default", "*", ""):
             with pytest.raises(Forbidden):
@@ -131,7 +136,7 @@ def test_a_namespaces_key_never_reaches_another(claimed: str, scopes: list[str] 
 
 
 def test_namespaces_that_are_not_its_own_leave_nothing() -> None:
-    principal = Verifier(ROOT, Ring(k1=key("HS256"))).verify(token("HS256", allowed_namespaces=["other"]))
+    principal = Verifier(ROOT, ring(key("HS256"))).verify(token("HS256", allowed_namespaces=["other"]))
     with pytest.raises(Forbidden):
         principal.require("acme", "enqueue")
 
@@ -151,7 +156,7 @@ def test_namespaces_that_are_not_its_own_leave_nothing() -> None:
     ],
 )
 def test_a_token_grants_no_more_than_its_key(of_key: list[str], claimed: list[str] | None, granted: list[str]) -> None:
-    verifier = Verifier(ROOT, Ring(k1=key("HS256", scopes=frozenset(of_key))))
+    verifier = Verifier(ROOT, ring(key("HS256", scopes=frozenset(of_key))))
     principal = verifier.verify(token("HS256", **({} if claimed is None else {"scopes": claimed})))
     for scope in ("enqueue", "dequeue", "dlq", "admin", "*"):
         if scope in granted or "*" in granted:
@@ -161,14 +166,14 @@ def test_a_token_grants_no_more_than_its_key(of_key: list[str], claimed: list[st
                 principal.require("acme", scope)
 
 
-def api_key(kid: str = "0123456789abcdef", secret: str = "") -> str:
+def api_key(kid: str = KID, secret: str = "") -> str:
     return credentials.write_api_key(kid, secret or credentials.new_secret())
 
 
 def test_an_api_key_holds_with_its_secret_and_no_other() -> None:
-    kid, secret = "0123456789abcdef", credentials.new_secret()
+    kid, secret = KID, credentials.new_secret()
     found = key("api_key", kid, material=credentials.hash_of(secret), scopes=frozenset(("enqueue",)))
-    verifier = Verifier(ROOT, Ring({kid: found}))
+    verifier = Verifier(ROOT, ring(found))
     for _ in range(2):
         principal = verifier.verify_api_key(api_key(kid, secret))
         principal.require("acme", "enqueue")
@@ -180,12 +185,12 @@ def test_an_api_key_holds_with_its_secret_and_no_other() -> None:
 
 
 def test_neither_kind_of_key_serves_as_the_other() -> None:
-    kid, secret = "0123456789abcdef", credentials.new_secret()
+    kid, secret = KID, credentials.new_secret()
     hashed = key("api_key", kid, material=credentials.hash_of(secret))
-    sealed = key("HS256", "f" * 16, material=sealing.seal(ROOT, "f" * 16, secret.encode()))
-    verifier = Verifier(ROOT, Ring({kid: hashed, "f" * 16: sealed}))
+    sealed = key("HS256", OTHER, material=sealing.seal(ROOT, OTHER, secret.encode()))
+    verifier = Verifier(ROOT, ring(hashed, sealed))
     with pytest.raises(Unauthenticated):
-        verifier.verify_api_key(api_key("f" * 16, secret))
+        verifier.verify_api_key(api_key(OTHER, secret))
     for material in (secret.encode(), credentials.hash_of(secret)):
         with pytest.raises(Unauthenticated):
             verifier.verify(hmac_with(material, kid))
@@ -194,14 +199,16 @@ def test_neither_kind_of_key_serves_as_the_other() -> None:
         verifier.verify(api_key(kid, secret))  # in the other header
 
 
-@pytest.mark.parametrize("revoke", [lambda ring: ring.clear(), lambda ring: ring.update(k1=key("HS256", name="new"))])
+@pytest.mark.parametrize(
+    "revoke", [lambda known: known.clear(), lambda known: known.update({KID: key("HS256", name="new")})]
+)
 def test_what_was_remembered_is_forgotten_with_its_key(revoke: Callable[[Ring], None]) -> None:
-    ring = Ring(k1=key("HS256"))
-    verifier, given = Verifier(ROOT, ring), token("HS256")
+    known = ring(key("HS256"))
+    verifier, given = Verifier(ROOT, known), token("HS256")
     before = verifier.verify(given)
     assert verifier.verify(given) is before
-    revoke(ring)
-    if ring:
+    revoke(known)
+    if known:
         assert verifier.verify(given) is not before
     else:
         with pytest.raises(UnknownKey):
@@ -210,15 +217,15 @@ def test_what_was_remembered_is_forgotten_with_its_key(revoke: Callable[[Ring], 
 
 
 def test_a_key_ends_when_it_shall() -> None:
-    ring = Ring(k1=key("HS256", expires_at=time.time() + 30))
-    assert Verifier(ROOT, ring).verify(token("HS256")).expires_at < time.time() + 31
-    ring["k1"] = key("HS256", expires_at=time.time() - 1)
+    known = ring(key("HS256", expires_at=time.time() + 30))
+    assert Verifier(ROOT, known).verify(token("HS256")).expires_at < time.time() + 31
+    known = ring(key("HS256", expires_at=time.time() - 1))
     with pytest.raises(Unauthenticated, match="expired"):
-        Verifier(ROOT, ring).verify(token("HS256"))
+        Verifier(ROOT, known).verify(token("HS256"))
 
 
 def test_a_secret_that_was_sealed_under_another_root_key_opens_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    verifier = Verifier("another" * 8, Ring(k1=key("HS256")))
+    verifier = Verifier("another" * 8, ring(key("HS256")))
     for _ in range(3):
         with pytest.raises(Unauthenticated):
             verifier.verify(token("HS256"))
@@ -226,9 +233,9 @@ def test_a_secret_that_was_sealed_under_another_root_key_opens_nothing(caplog: p
 
 
 def test_a_sealed_secret_cannot_be_moved_to_another_record() -> None:
-    sealed = sealing.seal(ROOT, "k1", b"secret")
-    assert sealing.unseal(ROOT, "k1", sealed) == b"secret"
-    for root, name, data in ((ROOT, "k2", sealed), ("x", "k1", sealed), (ROOT, "k1", sealed[:-1]), (ROOT, "k1", b"")):
+    sealed = sealing.seal(ROOT, KID, b"secret")
+    assert sealing.unseal(ROOT, KID, sealed) == b"secret"
+    for root, name, data in ((ROOT, OTHER, sealed), ("x", KID, sealed), (ROOT, KID, sealed[:-1]), (ROOT, KID, b"")):
         with pytest.raises(sealing.Unsealable):
             sealing.unseal(root, name, data)
 

@@ -1,0 +1,53 @@
+"""`namespaces/{ns}/quotas/`."""
+
+from typing import ClassVar
+
+from django.http import HttpResponse
+from msgspec import UNSET, structs
+from rest_framework.request import Request
+
+from mqueue.api.control.base import ControlView, answer
+from mqueue.api.control.reading import read_body
+from mqueue.api.control.records import QuotaChange, as_record
+from mqueue.core.conf import conf
+from tenants import access, audit, models
+from tenants.rules import ADMIN, VIEWER
+
+FIELDS = tuple(QuotaChange.__struct_fields__)
+
+
+class QuotasView(ControlView):
+    roles: ClassVar[dict[str, str]] = {"GET": VIEWER, "PUT": ADMIN, "PATCH": ADMIN}
+
+    def get(self, request: Request, namespace: str) -> HttpResponse:
+        return answer(shape(*access.quota(self.asker, namespace)))
+
+    def put(self, request: Request, namespace: str) -> HttpResponse:
+        given = structs.asdict(read_body(request, QuotaChange))
+        return self._change(namespace, {name: None if value is UNSET else value for name, value in given.items()})
+
+    def patch(self, request: Request, namespace: str) -> HttpResponse:
+        given = structs.asdict(read_body(request, QuotaChange))
+        return self._change(namespace, {name: value for name, value in given.items() if value is not UNSET})
+
+    def _change(self, namespace: str, change: dict[str, int | None]) -> HttpResponse:
+        with audit.changing():
+            home, found = access.quota(self.asker, namespace, ADMIN)
+            before = shape(home, found)
+            after = structs.replace(before, **change)
+            quota = found or models.Quota(namespace=home)
+            for name in FIELDS:
+                setattr(quota, name, getattr(after, name))
+            quota.save()
+            audit.note(
+                self.asker, "quotas.change", namespace, namespace, before=as_record(before), after=as_record(after)
+            )
+        return answer(after)
+
+
+def shape(home: models.Namespace, found: models.Quota | None) -> QuotaChange:
+    """Without a record, what NAMESPACE_QUOTAS says counts."""
+    if found is None:
+        seed = conf().namespace_quotas.get(home.name)
+        return QuotaChange(messages_per_minute=seed, bytes_per_minute=None, max_stored=None, max_in_flight=None)
+    return QuotaChange(**{name: getattr(found, name) for name in FIELDS})
