@@ -31,8 +31,7 @@ def _database(conf: Conf, url: str) -> dict[str, Any]:
         "PASSWORD": parts.pop("password", ""),
         "HOST": parts.pop("host", ""),
         "PORT": parts.pop("port", ""),
-        "CONN_HEALTH_CHECKS": True,
-        "CONN_MAX_AGE": 60,
+        "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: what it leaves open, nobody uses again
     }
     return settings | {"OPTIONS": {"connect_timeout": conf.pool.connect_timeout_s} | parts}
 

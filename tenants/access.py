@@ -127,8 +127,9 @@ def member_to_put(asker: Asker, namespace_name: str, username: str) -> tuple[Mem
 def audit(asker: Asker, namespace_name: str) -> "QuerySet[AuditEntry]":
     """That of a namespace which is gone, too."""
     asker.require(namespace_name, ADMIN)
-    found = AuditEntry.objects.filter(namespace=namespace_name)
-    return found if names.is_namespace(namespace_name) else found.none()
+    if not names.is_namespace(namespace_name):
+        raise NamespaceNotFound("There is no such namespace")
+    return AuditEntry.objects.filter(namespace=namespace_name)
 
 
 def _wrong(field: str, pattern: str) -> dict[str, object]:

@@ -8,7 +8,7 @@ from rest_framework.request import Request
 
 from mqueue.api.control.base import ControlView, answer
 from mqueue.api.control.reading import read_body
-from mqueue.api.control.records import QuotaChange, as_record
+from mqueue.api.control.records import QuotaChange, Quotas, as_record
 from mqueue.core.conf import conf
 from tenants import access, audit, models
 from tenants.rules import ADMIN, VIEWER
@@ -45,9 +45,9 @@ class QuotasView(ControlView):
         return answer(after)
 
 
-def shape(home: models.Namespace, found: models.Quota | None) -> QuotaChange:
+def shape(home: models.Namespace, found: models.Quota | None) -> Quotas:
     """Without a record, what NAMESPACE_QUOTAS says counts."""
     if found is None:
         seed = conf().namespace_quotas.get(home.name)
-        return QuotaChange(messages_per_minute=seed, bytes_per_minute=None, max_stored=None, max_in_flight=None)
-    return QuotaChange(**{name: getattr(found, name) for name in FIELDS})
+        return Quotas(messages_per_minute=seed, bytes_per_minute=None, max_stored=None, max_in_flight=None)
+    return Quotas(**{name: getattr(found, name) for name in FIELDS})

@@ -85,6 +85,13 @@ class QuotaChange(Struct, frozen=True):
     max_in_flight: Amount | UnsetType | None = UNSET
 
 
+class Quotas(Struct, frozen=True):
+    messages_per_minute: int | None
+    bytes_per_minute: int | None
+    max_stored: int | None
+    max_in_flight: int | None
+
+
 class KeyRequest(Struct, frozen=True):
     name: Name = ""
     kind: Kind = "api_key"
@@ -172,7 +179,19 @@ class Deletion(Struct, frozen=True):
     force: bool = False
 
 
-TYPES = (NamespaceChange, Namespace, TopicChange, Topic, QuotaChange, KeyRequest, Key, MemberChange, Member, AuditEntry)
+TYPES = (
+    NamespaceChange,
+    Namespace,
+    TopicChange,
+    Topic,
+    QuotaChange,
+    Quotas,
+    KeyRequest,
+    Key,
+    MemberChange,
+    Member,
+    AuditEntry,
+)
 PAGES = (NamespacePage, TopicPage, KeyPage, MemberPage, AuditPage, Deletion)
 
 
