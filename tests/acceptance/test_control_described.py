@@ -15,6 +15,7 @@ from mqueue.api.openapi.control import OPERATIONS
 from tests.acceptance.calls import Json, once
 from tests.acceptance.conftest import Services
 from tests.acceptance.people import make_user
+from tests.acceptance.test_described import hitting
 from tests.service import Service
 
 pytestmark = once
@@ -90,7 +91,9 @@ def test_requests_from_the_description_are_answered_as_it_says(
 
 
 def sendable(body: Any) -> Any:
-    """What OpenAPI cannot say: which kind of key wants a public one, and that an expiry lies ahead."""
+    """What OpenAPI cannot say: which kind of key wants a public one, and that an expiry lies ahead. A whole number is
+    written without a fraction."""
+    body = hitting(body, {})
     if isinstance(body, dict) and "kind" in body | {"public_key": 0} and ("public_key" in body or "expires_at" in body):
         return {"name": body.get("name", ""), "scopes": body.get("scopes")}
     return body

@@ -15,7 +15,7 @@ Text = Annotated[str, Meta(max_length=1000, pattern=names.TEXT)]
 Name = Annotated[str, Meta(max_length=100, pattern=names.TEXT)]
 Amount = Annotated[int, Meta(ge=1, le=MAX_QUOTA)]
 Milliseconds = Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)]
-Days = Annotated[int, Meta(ge=1, le=3650)]
+Days = Annotated[int, Meta(ge=2, le=3650)]  # at least the dedupe window and a day
 Kind = Literal["api_key", "HS256", "RS256", "ES256", "EdDSA"]
 KeyScope = Literal["enqueue", "dequeue", "dlq", "admin", "*"]
 Role = Literal["viewer", "operator", "admin"]
