@@ -12,8 +12,9 @@ from django.db.models import Q, QuerySet
 from mqueue.core import names
 from mqueue.core.credentials import is_kid
 from mqueue.core.errors import Invalid, NamespaceNotFound, NotFound
+from tenants import shapes
 from tenants.askers import Asker
-from tenants.models import AuditEntry, Key, Member, Namespace, Quota, Topic, TopicSettings
+from tenants.models import AuditEntry, Key, Member, Namespace, Quota, Topic
 from tenants.rules import ADMIN, OPERATOR, OWNER, VIEWER
 
 NUL = "\0"  # which PostgreSQL does not even look for
@@ -24,9 +25,9 @@ def namespaces(asker: Asker) -> "QuerySet[Namespace]":
     return Namespace.objects.filter(within(asker, "name"), deleted_at=None)
 
 
-def within(asker: Asker, field: str) -> Q:
-    """That a field names a namespace which he may look at."""
-    reach = asker.reach()
+def within(asker: Asker, field: str, role: str = VIEWER) -> Q:
+    """That a field names a namespace where he has at least this role."""
+    reach = asker.reach(role)
     return Q() if reach is None else Q(**{f"{field}__in": reach})
 
 
@@ -73,15 +74,7 @@ def topic_to_put(asker: Asker, namespace_name: str, name: str) -> tuple[Topic, b
     if not names.is_topic(name):
         raise Invalid("The name cannot be that of a topic", errors=[_wrong("topic", names.TOPIC)])
     found, is_new = Topic.objects.select_related("settings").get_or_create(namespace=home, name=name)
-    return found, is_new or settings_of(found).deleted_at is not None
-
-
-def settings_of(topic: Topic) -> TopicSettings:
-    """Its record; one that is not saved yet where it has the defaults alone."""
-    try:
-        return topic.settings
-    except TopicSettings.DoesNotExist:
-        return TopicSettings(topic=topic)
+    return found, is_new or shapes.settings_of(found).deleted_at is not None
 
 
 def quota(asker: Asker, namespace_name: str, role: str = VIEWER) -> tuple[Namespace, Quota | None]:

@@ -9,7 +9,7 @@ from mqueue.core import names
 from mqueue.core.errors import Forbidden, Unauthenticated
 from mqueue.core.principals import Principal
 from tenants.models import Member
-from tenants.rules import OWNER, RANKS
+from tenants.rules import OWNER, RANKS, ROLES, VIEWER
 
 SHOWN = 300  # of a name that goes into the audit log
 
@@ -21,8 +21,8 @@ class Asker(Protocol):
     def require(self, namespace: str, role: str) -> None:
         """Forbidden unless he has at least this role there. The answer is the same whether or not it exists."""
 
-    def reach(self) -> frozenset[str] | None:
-        """The namespaces that he may look at; None is all of them."""
+    def reach(self, role: str = VIEWER) -> frozenset[str] | None:
+        """The namespaces where he has at least this role; None is all of them."""
 
 
 class TokenAsker:
@@ -36,8 +36,8 @@ class TokenAsker:
     def require(self, namespace: str, role: str) -> None:
         self._principal.require(namespace, "*" if role == OWNER else "admin")
 
-    def reach(self) -> frozenset[str] | None:
-        found = self._principal.reach("admin")
+    def reach(self, role: str = VIEWER) -> frozenset[str] | None:
+        found = self._principal.reach("*" if role == OWNER else "admin")
         if found is not None and not found:
             raise Forbidden("The token does not carry the scope admin")
         return found
@@ -61,25 +61,12 @@ class PersonAsker:
     def _roles(self, namespace: str) -> Iterable[str]:
         return Member.objects.filter(user=self._user, namespace__name=namespace).values_list("role", flat=True)
 
-    def reach(self) -> frozenset[str] | None:
+    def reach(self, role: str = VIEWER) -> frozenset[str] | None:
         if self._user.is_superuser:
             return None
-        return frozenset(Member.objects.filter(user=self._user).values_list("namespace__name", flat=True))
-
-
-class CommandAsker:
-    """Whoever may run `manage.py` has the root key, and the database."""
-
-    via = "command"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def require(self, namespace: str, role: str) -> None:
-        return
-
-    def reach(self) -> frozenset[str] | None:
-        return None
+        enough = [held for held in ROLES if RANKS[held] >= RANKS[role]]
+        found = Member.objects.filter(user=self._user, role__in=enough)
+        return frozenset(found.values_list("namespace__name", flat=True))
 
 
 def asker_of(user: Principal | AbstractBaseUser | AnonymousUser) -> Asker:

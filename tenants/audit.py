@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
+import msgspec
 from django.db import connection, transaction
+from msgspec import Struct
 
 from tenants.askers import Asker
 from tenants.models import AuditEntry
 
-Record = dict[str, Any]
 PATIENCE = "SELECT set_config('lock_timeout', '3s', true)"
 TAKE_TURN = "SELECT FROM settings_version FOR UPDATE"
 
@@ -30,9 +30,9 @@ def take_turn() -> None:
 
 
 def note(
-    asker: Asker, action: str, namespace: str, target: str, *, before: Record | None = None, after: Record | None = None
+    asker: Asker, action: str, namespace: str, target: str, *, before: Struct | None = None, after: Struct | None = None
 ) -> None:
-    """Before is None for what was made, after for what is gone. Never a secret: readers are many."""
+    """Records as they are answered: before is None for what was made, after for what is gone. Never a secret."""
     assert connection.in_atomic_block, "an act and its record are one transaction"
     AuditEntry.objects.create(
         actor=asker.name,
@@ -40,6 +40,6 @@ def note(
         action=action,
         namespace=namespace,
         target=target[:300],
-        before=before,
-        after=after,
+        before=msgspec.to_builtins(before),
+        after=msgspec.to_builtins(after),
     )

@@ -9,12 +9,27 @@ from typing import Any
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.core.serializers.json import DjangoJSONEncoder
-from django.core.validators import RegexValidator
+from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models.functions import Now
 
 from mqueue.core import credentials, names
-from tenants.rules import DURABILITIES, ROLES, STRATEGIES
+from tenants.rules import (
+    DURABILITIES,
+    QUOTA,
+    RATE_CAPACITY,
+    RATE_REFILL,
+    RETENTION_DAYS,
+    RETRIES,
+    RETRY_MS,
+    ROLES,
+    STRATEGIES,
+    VISIBILITY_MS,
+)
+
+
+def between(least: float, most: float) -> list[BaseValidator]:
+    return [MinValueValidator(least), MaxValueValidator(most)]
 
 
 class Namespace(models.Model):
@@ -55,17 +70,17 @@ class TopicSettings(models.Model):
     """What differs from the defaults, which are null here; a topic with defaults alone has no row."""
 
     topic = models.OneToOneField(Topic, on_delete=models.PROTECT, primary_key=True, related_name="settings")
-    visibility_ms = models.IntegerField(null=True, blank=True)
-    max_retries = models.IntegerField(null=True, blank=True)
+    visibility_ms = models.IntegerField(null=True, blank=True, validators=between(*VISIBILITY_MS))
+    max_retries = models.IntegerField(null=True, blank=True, validators=between(*RETRIES))
     retry_strategy = models.CharField(max_length=16, null=True, blank=True, choices=[(s, s) for s in STRATEGIES])  # noqa: DJ001  null is the default
-    retry_base_ms = models.BigIntegerField(null=True, blank=True)
-    retry_max_ms = models.BigIntegerField(null=True, blank=True)
-    retry_jitter = models.FloatField(null=True, blank=True)
-    retention_days = models.IntegerField(null=True, blank=True)
+    retry_base_ms = models.BigIntegerField(null=True, blank=True, validators=between(*RETRY_MS))
+    retry_max_ms = models.BigIntegerField(null=True, blank=True, validators=between(*RETRY_MS))
+    retry_jitter = models.FloatField(null=True, blank=True, validators=between(0, 1))
+    retention_days = models.IntegerField(null=True, blank=True, validators=between(*RETENTION_DAYS))
     durability = models.CharField(max_length=16, null=True, blank=True, choices=[(d, d) for d in DURABILITIES])  # noqa: DJ001
     paused = models.BooleanField(default=False)
-    rate_capacity = models.BigIntegerField(null=True, blank=True)
-    rate_refill_per_s = models.FloatField(null=True, blank=True)
+    rate_capacity = models.BigIntegerField(null=True, blank=True, validators=between(*RATE_CAPACITY))
+    rate_refill_per_s = models.FloatField(null=True, blank=True, validators=between(*RATE_REFILL))
     tracing = models.BooleanField(null=True, blank=True)
     deleted_at = models.DateTimeField(null=True, editable=False)
     changed = models.BigIntegerField(db_default=0, editable=False, db_index=True)
@@ -73,6 +88,14 @@ class TopicSettings(models.Model):
     class Meta:
         db_table = "topic_settings"
         verbose_name_plural = "topic settings"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(rate_capacity=None, rate_refill_per_s=None)
+                | models.Q(rate_capacity__isnull=False, rate_refill_per_s__isnull=False),
+                name="rate_is_whole",
+                violation_error_message="A rate is a capacity and a refill, or neither.",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"settings of {self.topic}"
@@ -80,18 +103,21 @@ class TopicSettings(models.Model):
     @classmethod
     def cleared(cls) -> dict[str, Any]:
         """Each setting at its default."""
-        fields = [field for field in cls._meta.concrete_fields if field.name not in ("topic", "changed")]
-        return {field.name: None if field.null else field.get_default() for field in fields}
+        return {field.name: None if field.null else field.get_default() for field in cls.settings_fields()}
+
+    @classmethod
+    def settings_fields(cls) -> "list[models.Field[Any, Any]]":
+        return [field for field in cls._meta.concrete_fields if field.name not in ("topic", "changed")]
 
 
 class Quota(models.Model):
     """The limits of a namespace; null is none. Without a row, what NAMESPACE_QUOTAS says counts."""
 
     namespace = models.OneToOneField(Namespace, on_delete=models.PROTECT, primary_key=True, related_name="quota")
-    messages_per_minute = models.BigIntegerField(null=True, blank=True)
-    bytes_per_minute = models.BigIntegerField(null=True, blank=True)
-    max_stored = models.BigIntegerField(null=True, blank=True)
-    max_in_flight = models.BigIntegerField(null=True, blank=True)
+    messages_per_minute = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
+    bytes_per_minute = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
+    max_stored = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
+    max_in_flight = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
     changed = models.BigIntegerField(db_default=0, editable=False, db_index=True)
 
     class Meta:
@@ -147,7 +173,7 @@ class AuditEntry(models.Model):
 
     at = models.DateTimeField(db_default=Now(), editable=False)
     actor = models.CharField(max_length=300)  # a user's name, or a token's sub
-    via = models.CharField(max_length=32)  # session, root key, key <kid>, command
+    via = models.CharField(max_length=32)  # session, root key, key <kid>
     action = models.CharField(max_length=32)
     namespace = models.CharField(max_length=63)
     target = models.CharField(max_length=300)

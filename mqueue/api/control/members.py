@@ -1,6 +1,6 @@
 """`namespaces/{ns}/members/` and `…/members/{user}/`."""
 
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from mqueue.api.control.base import ControlView, answer, nothing
 from mqueue.api.control.pages import page
 from mqueue.api.control.reading import read_body, read_query
-from mqueue.api.control.records import Member, MemberChange, MemberPage, as_record
-from tenants import access, audit, models
+from tenants import access, audit, shapes
+from tenants.records import MemberChange, MemberPage
 from tenants.rules import ADMIN
 
 
@@ -21,34 +21,30 @@ class MembersView(ControlView):
         found = access.members(self.asker, namespace)
         if wanted.role is not None:
             found = found.filter(role=wanted.role)
-        return page(found, wanted, "user__username", shape)
+        return page(found, wanted, "user__username", shapes.member)
 
 
 class MemberView(ControlView):
     roles: ClassVar[dict[str, str]] = {"GET": ADMIN, "PUT": ADMIN, "DELETE": ADMIN}
 
     def get(self, request: Request, namespace: str, user: str) -> HttpResponse:
-        return answer(shape(access.member(self.asker, namespace, user)))
+        return answer(shapes.member(access.member(self.asker, namespace, user)))
 
     def put(self, request: Request, namespace: str, user: str) -> HttpResponse:
         change = read_body(request, MemberChange)
         with audit.changing():
             found, is_new = access.member_to_put(self.asker, namespace, user)
-            before = None if is_new else as_record(shape(found))
+            before = None if is_new else shapes.member(found)
             found.role = change.role
             found.save()
             action = "member.add" if is_new else "member.change"
-            audit.note(self.asker, action, namespace, user, before=before, after=as_record(shape(found)))
-        return answer(shape(found), 201 if is_new else 200)
+            audit.note(self.asker, action, namespace, user, before=before, after=shapes.member(found))
+        return answer(shapes.member(found), 201 if is_new else 200)
 
     def delete(self, request: Request, namespace: str, user: str) -> HttpResponse:
         with audit.changing():
             found = access.member(self.asker, namespace, user)
-            before = as_record(shape(found))
+            before = shapes.member(found)
             found.delete()
             audit.note(self.asker, "member.remove", namespace, user, before=before)
         return nothing()
-
-
-def shape(found: models.Member) -> Member:
-    return Member(found.user.get_username(), cast("Any", found.role), found.created_at)

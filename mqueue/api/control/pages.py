@@ -7,7 +7,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpResponse
 
 from mqueue.api.control.base import answer
-from mqueue.api.control.records import Page
+from tenants.records import Page
 
 M = TypeVar("M", bound=Model)
 

@@ -8,9 +8,8 @@ from rest_framework.request import Request
 
 from mqueue.api.control.base import ControlView, answer
 from mqueue.api.control.reading import read_body
-from mqueue.api.control.records import QuotaChange, Quotas, as_record
-from mqueue.core.conf import conf
-from tenants import access, audit, models
+from tenants import access, audit, models, shapes
+from tenants.records import QuotaChange
 from tenants.rules import ADMIN, VIEWER
 
 FIELDS = tuple(QuotaChange.__struct_fields__)
@@ -20,7 +19,7 @@ class QuotasView(ControlView):
     roles: ClassVar[dict[str, str]] = {"GET": VIEWER, "PUT": ADMIN, "PATCH": ADMIN}
 
     def get(self, request: Request, namespace: str) -> HttpResponse:
-        return answer(shape(*access.quota(self.asker, namespace)))
+        return answer(shapes.quotas(*access.quota(self.asker, namespace)))
 
     def put(self, request: Request, namespace: str) -> HttpResponse:
         given = structs.asdict(read_body(request, QuotaChange))
@@ -33,21 +32,11 @@ class QuotasView(ControlView):
     def _change(self, namespace: str, change: dict[str, int | None]) -> HttpResponse:
         with audit.changing():
             home, found = access.quota(self.asker, namespace, ADMIN)
-            before = shape(home, found)
+            before = shapes.quotas(home, found)
             after = structs.replace(before, **change)
             quota = found or models.Quota(namespace=home)
             for name in FIELDS:
                 setattr(quota, name, getattr(after, name))
             quota.save()
-            audit.note(
-                self.asker, "quotas.change", namespace, namespace, before=as_record(before), after=as_record(after)
-            )
+            audit.note(self.asker, "quotas.change", namespace, namespace, before=before, after=after)
         return answer(after)
-
-
-def shape(home: models.Namespace, found: models.Quota | None) -> Quotas:
-    """Without a record, what NAMESPACE_QUOTAS says counts."""
-    if found is None:
-        seed = conf().namespace_quotas.get(home.name)
-        return Quotas(messages_per_minute=seed, bytes_per_minute=None, max_stored=None, max_in_flight=None)
-    return Quotas(**{name: getattr(found, name) for name in FIELDS})

@@ -1,9 +1,8 @@
 """`namespaces/{ns}/topics/` and `…/topics/{topic}/`."""
 
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar
 
-from django.forms.models import model_to_dict
 from django.http import HttpResponse
 from msgspec import UNSET, UnsetType
 from rest_framework.request import Request
@@ -12,12 +11,11 @@ from mqueue.api.control.base import ControlView, answer, nothing
 from mqueue.api.control.emptiness import require_empty
 from mqueue.api.control.pages import page
 from mqueue.api.control.reading import read_body, read_query
-from mqueue.api.control.records import Deletion, RateChange, RetryChange, Topic, TopicChange, TopicPage, as_record
 from mqueue.core.conf import DAY_MS, conf
-from tenants import access, audit, deletion, models
+from tenants import access, audit, deletion, models, shapes
 from tenants.keyring import invalid
+from tenants.records import Deletion, RateChange, RetryChange, TopicChange, TopicPage
 from tenants.rules import OPERATOR, VIEWER
-from tenants.snapshot import topic_settings
 
 RETRY = tuple(RetryChange.__struct_fields__)
 RATE = tuple(RateChange.__struct_fields__)
@@ -36,33 +34,33 @@ class TopicsView(ControlView):
         if wanted.durability is not None:
             buffered = found.filter(settings__durability="buffered")
             found = buffered if wanted.durability == "buffered" else found.exclude(settings__durability="buffered")
-        return page(found, wanted, "name", shape)
+        return page(found, wanted, "name", shapes.topic)
 
 
 class TopicView(ControlView):
     roles: ClassVar[dict[str, str]] = {"GET": VIEWER, "PUT": OPERATOR, "PATCH": OPERATOR, "DELETE": OPERATOR}
 
     def get(self, request: Request, namespace: str, topic: str) -> HttpResponse:
-        return answer(shape(access.topic(self.asker, namespace, topic)))
+        return answer(shapes.topic(access.topic(self.asker, namespace, topic)))
 
     def put(self, request: Request, namespace: str, topic: str) -> HttpResponse:
         change = read_change(request)
         with audit.changing():
             found, is_new = access.topic_to_put(self.asker, namespace, topic)
-            before = None if is_new else as_record(shape(found))
+            before = None if is_new else shapes.topic(found)
             replace(found, change)
             action = "topic.create" if is_new else "topic.change"
-            audit.note(self.asker, action, namespace, topic, before=before, after=as_record(shape(found)))
-        return answer(shape(found), 201 if is_new else 200)
+            audit.note(self.asker, action, namespace, topic, before=before, after=shapes.topic(found))
+        return answer(shapes.topic(found), 201 if is_new else 200)
 
     def patch(self, request: Request, namespace: str, topic: str) -> HttpResponse:
         change = read_change(request)
         with audit.changing():
             found = access.topic(self.asker, namespace, topic, OPERATOR)
-            before = as_record(shape(found))
+            before = shapes.topic(found)
             amend(found, change)
-            audit.note(self.asker, "topic.change", namespace, topic, before=before, after=as_record(shape(found)))
-        return answer(shape(found))
+            audit.note(self.asker, "topic.change", namespace, topic, before=before, after=shapes.topic(found))
+        return answer(shapes.topic(found))
 
     def delete(self, request: Request, namespace: str, topic: str) -> HttpResponse:
         access.topic(self.asker, namespace, topic, OPERATOR)
@@ -70,7 +68,7 @@ class TopicView(ControlView):
             require_empty(namespace, topic)
         with audit.changing():
             found = access.topic(self.asker, namespace, topic, OPERATOR)
-            before = as_record(shape(found))
+            before = shapes.topic(found)
             deletion.delete_topic(found, datetime.now(UTC))
             audit.note(self.asker, "topic.delete", namespace, topic, before=before)
         return nothing()
@@ -86,7 +84,7 @@ def read_change(request: Request) -> TopicChange:
 
 def replace(topic: models.Topic, change: TopicChange) -> None:
     """What the change does not say is at its default."""
-    settings = access.settings_of(topic)
+    settings = shapes.settings_of(topic)
     for name, default in settings.cleared().items():
         setattr(settings, name, default)
     topic.settings = settings
@@ -94,27 +92,10 @@ def replace(topic: models.Topic, change: TopicChange) -> None:
 
 
 def amend(topic: models.Topic, change: TopicChange) -> None:
-    settings = access.settings_of(topic)
+    settings = shapes.settings_of(topic)
     _apply(settings, change)
     settings.save()
     topic.settings = settings
-
-
-def shape(topic: models.Topic) -> Topic:
-    found = topic_settings(model_to_dict(access.settings_of(topic)))
-    return Topic(
-        namespace=topic.namespace.name,
-        name=topic.name,
-        visibility_ms=found.visibility_ms,
-        max_retries=found.max_retries,
-        retry=found.retry,
-        retention_days=found.retention_days or conf().retention.retention_days,
-        durability=cast("Literal['commit', 'buffered']", found.durability),
-        paused=found.paused,
-        rate=found.rate,
-        tracing=found.tracing,
-        created_at=topic.created_at,
-    )
 
 
 def _apply(settings: models.TopicSettings, change: TopicChange) -> None:

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from mqueue.api.control.base import ControlView
 from mqueue.api.control.pages import page
 from mqueue.api.control.reading import read_query
-from mqueue.api.control.records import AuditEntry, AuditPage
-from tenants import access, models
+from tenants import access, shapes
+from tenants.records import AuditPage
 from tenants.rules import ADMIN
 
 
@@ -21,8 +21,4 @@ class AuditView(ControlView):
         given = {"action": wanted.action, "actor": wanted.actor, "at__gte": wanted.since, "at__lt": wanted.until}
         found = access.audit(self.asker, namespace)
         found = found.filter(**{name: value for name, value in given.items() if value is not None})
-        return page(found, wanted, "-id", shape)
-
-
-def shape(found: models.AuditEntry) -> AuditEntry:
-    return AuditEntry(**{name: getattr(found, name) for name in AuditEntry.__struct_fields__})
+        return page(found, wanted, "-id", shapes.audit_entry)

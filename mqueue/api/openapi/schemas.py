@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from mqueue.api.control import records
 from mqueue.core import messages
+from tenants import records
 
 Json = dict[str, Any]
 REF = "#/components/schemas/{name}"

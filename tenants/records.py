@@ -3,19 +3,18 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mqueue.core import names
-from mqueue.core.messages import MAX_AHEAD_MS, Retry, Time, Visibility
-from tenants.rules import MAX_QUOTA, MAX_RATE
+from mqueue.core.messages import Retry, Time, Visibility
+from tenants.rules import QUOTA, RATE_CAPACITY, RATE_REFILL, RETENTION_DAYS, RETRIES, RETRY_MS
 from tenants.snapshot import Rate
 
 Text = Annotated[str, Meta(max_length=1000, pattern=names.TEXT)]
 Name = Annotated[str, Meta(max_length=100, pattern=names.TEXT)]
-Amount = Annotated[int, Meta(ge=1, le=MAX_QUOTA)]
-Milliseconds = Annotated[int, Meta(ge=0, le=MAX_AHEAD_MS)]
-Days = Annotated[int, Meta(ge=2, le=3650)]  # at least the dedupe window and a day
+Amount = Annotated[int, Meta(ge=QUOTA[0], le=QUOTA[1])]
+Milliseconds = Annotated[int, Meta(ge=RETRY_MS[0], le=RETRY_MS[1])]
+Days = Annotated[int, Meta(ge=RETENTION_DAYS[0], le=RETENTION_DAYS[1])]
 Kind = Literal["api_key", "HS256", "RS256", "ES256", "EdDSA"]
 KeyScope = Literal["enqueue", "dequeue", "dlq", "admin", "*"]
 Role = Literal["viewer", "operator", "admin"]
@@ -43,15 +42,15 @@ class RetryChange(Struct, frozen=True):
 class RateChange(Struct, frozen=True):
     """A token bucket of dequeued messages."""
 
-    capacity: Annotated[int, Meta(ge=1, le=MAX_RATE)]
-    refill_per_s: Annotated[float, Meta(ge=0.001, le=MAX_RATE)]
+    capacity: Annotated[int, Meta(ge=RATE_CAPACITY[0], le=RATE_CAPACITY[1])]
+    refill_per_s: Annotated[float, Meta(ge=RATE_REFILL[0], le=RATE_REFILL[1])]
 
 
 class TopicChange(Struct, frozen=True):
     """null is the default."""
 
     visibility_ms: Visibility | UnsetType | None = UNSET
-    max_retries: Annotated[int, Meta(ge=0, le=1000)] | UnsetType | None = UNSET
+    max_retries: Annotated[int, Meta(ge=RETRIES[0], le=RETRIES[1])] | UnsetType | None = UNSET
     retry: RetryChange | UnsetType | None = UNSET
     retention_days: Days | UnsetType | None = UNSET
     durability: Durability | UnsetType | None = UNSET
@@ -193,9 +192,3 @@ TYPES = (
     AuditEntry,
 )
 PAGES = (NamespacePage, TopicPage, KeyPage, MemberPage, AuditPage, Deletion)
-
-
-def as_record(answer: Any) -> dict[str, Any]:
-    """As the audit log keeps it."""
-    built: dict[str, Any] = msgspec.to_builtins(answer)
-    return built
