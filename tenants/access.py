@@ -5,9 +5,10 @@ an object: so a foreigner's answer tells nothing, in its words or in its time.
 """
 
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from mqueue.core import names
 from mqueue.core.credentials import is_kid
@@ -17,12 +18,13 @@ from tenants.askers import Asker
 from tenants.models import AuditEntry, Key, Member, Namespace, Quota, Topic
 from tenants.rules import ADMIN, OPERATOR, OWNER, VIEWER
 
+M = TypeVar("M", bound=Model)
 NUL = "\0"  # which PostgreSQL does not even look for
 
 
-def namespaces(asker: Asker) -> "QuerySet[Namespace]":
-    """Those that he may look at."""
-    return Namespace.objects.filter(within(asker, "name"), deleted_at=None)
+def namespaces(asker: Asker, role: str = VIEWER) -> "QuerySet[Namespace]":
+    """Those where he has at least this role."""
+    return Namespace.objects.filter(within(asker, "name", role), deleted_at=None)
 
 
 def within(asker: Asker, field: str, role: str = VIEWER) -> Q:
@@ -52,6 +54,12 @@ def namespace_to_put(asker: Asker, name: str) -> tuple[Namespace, bool]:
     made = found or Namespace(name=name)
     made.deleted_at, made.description, made.created_at = None, "", datetime.now(UTC)
     return made, True
+
+
+def namespace_that_is_gone(asker: Asker, name: str) -> Namespace | None:
+    """Its row, to be taken by one that is made."""
+    asker.require(name, OWNER)
+    return Namespace.objects.filter(name=name).exclude(deleted_at=None).first()
 
 
 def topics(asker: Asker, namespace_name: str) -> "QuerySet[Topic]":
@@ -123,6 +131,12 @@ def audit(asker: Asker, namespace_name: str) -> "QuerySet[AuditEntry]":
     if not names.is_namespace(namespace_name):
         raise NamespaceNotFound("There is no such namespace")
     return AuditEntry.objects.filter(namespace=namespace_name)
+
+
+def anew(found: M) -> M:
+    """What he holds already, as it is in the database now."""
+    again: M = type(found)._base_manager.get(pk=found.pk)  # noqa: SLF001  Django's own name for it
+    return again
 
 
 def _wrong(field: str, pattern: str) -> dict[str, object]:

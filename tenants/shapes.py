@@ -43,6 +43,13 @@ def settings_of(topic: models.Topic) -> models.TopicSettings:
         return models.TopicSettings(topic=topic)
 
 
+def quota_of(home: models.Namespace) -> models.Quota | None:
+    try:
+        return home.quota
+    except models.Quota.DoesNotExist:
+        return None
+
+
 def quotas(home: models.Namespace, found: models.Quota | None) -> Quotas:
     """Without a record, what NAMESPACE_QUOTAS says counts."""
     if found is None:

@@ -79,18 +79,18 @@ class AuditedAdmin(DoorAdmin):
     roles: ClassVar[dict[str, str]] = {"view": VIEWER, "change": ADMIN}
 
     def shape(self, obj: Any) -> Struct:
-        """As the log keeps it; read anew, since a page changes what belongs to an object too."""
+        """As the log keeps it, with what belongs to it."""
         raise NotImplementedError
 
     def save_model(self, request: HttpRequest, obj: Any, form: "ModelForm[Any]", change: bool) -> None:
         audit.take_turn()
-        self._before(request, self.shape(type(obj).objects.get(pk=obj.pk)) if change else None)
+        self._before(request, self.shape(access.anew(obj)) if change else None)
         super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         now = form.instance
-        before, after = request.__dict__.pop("_mqueue_before"), self.shape(type(now).objects.get(pk=now.pk))
+        before, after = request.__dict__.pop("_mqueue_before"), self.shape(access.anew(now))
         if before != after:
             act = f"{self.act}.{'change' if before else 'create'}"
             audit.note(asker(request), act, namespace_of(now, self.path), str(now), before=before, after=after)

@@ -16,7 +16,7 @@ from mqueue.core.errors import MqueueError
 from tenants import access, audit, shapes
 from tenants.admin.door import DoorAdmin, VisibleNamespaces, asker
 from tenants.keyring import DEFAULT_SCOPES, make_key, revoke_key
-from tenants.models import Key, Namespace
+from tenants.models import Key
 from tenants.rules import ADMIN
 
 SCOPES = [(scope, scope) for scope in credentials.SCOPES]
@@ -74,7 +74,7 @@ class KeyAdmin(DoorAdmin):
         return super().get_form(request, obj, change, **kwargs)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs["queryset"] = Namespace.objects.filter(access.within(asker(request), "name", ADMIN), deleted_at=None)
+        kwargs["queryset"] = access.namespaces(asker(request), ADMIN)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:

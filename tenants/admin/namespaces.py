@@ -9,8 +9,9 @@ from django.http import HttpRequest
 from msgspec import Struct
 from unfold.admin import StackedInline, TabularInline
 
-from tenants import shapes
-from tenants.admin.door import AuditedAdmin, may
+from tenants import access, shapes
+from tenants.admin.door import AuditedAdmin, asker, may
+from tenants.askers import Asker
 from tenants.models import Member, Namespace, Quota
 from tenants.records import Member as MemberShape
 from tenants.records import Namespace as NamespaceShape
@@ -55,11 +56,13 @@ class MemberInline(OfNamespace, TabularInline):  # type: ignore[misc]
 
 
 class NamespaceForm(forms.ModelForm):  # type: ignore[type-arg]
+    asker: Asker  # the page sets it
+
     def clean(self) -> dict[str, Any]:
         """One that was deleted is made anew, in its old row."""
         cleaned = super().clean() or {}
         if self.instance.pk is None:
-            gone = Namespace.objects.filter(name=cleaned.get("name", "")).exclude(deleted_at=None).first()
+            gone = access.namespace_that_is_gone(self.asker, cleaned.get("name", ""))
             if gone:
                 gone.deleted_at = None
                 self.instance = gone
@@ -78,6 +81,10 @@ class NamespaceAdmin(AuditedAdmin):
     def get_queryset(self, request: HttpRequest) -> "QuerySet[Namespace]":
         return super().get_queryset(request).filter(deleted_at=None)
 
+    def get_form(self, request: HttpRequest, obj: Namespace | None = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        return type(form.__name__, (form,), {"asker": asker(request)})
+
     def get_readonly_fields(self, request: HttpRequest, obj: Namespace | None = None) -> list[str]:
         return ["name"] if obj else []
 
@@ -85,6 +92,5 @@ class NamespaceAdmin(AuditedAdmin):
         return [QuotaInline, MemberInline] if obj else []
 
     def shape(self, obj: Namespace) -> Whole:
-        quotas = Quota.objects.filter(namespace=obj).first()
         members = [shapes.member(one) for one in obj.members.select_related("user")]
-        return Whole(shapes.namespace(obj), shapes.quotas(obj, quotas), members)
+        return Whole(shapes.namespace(obj), shapes.quotas(obj, shapes.quota_of(obj)), members)

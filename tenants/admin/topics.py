@@ -50,4 +50,4 @@ class TopicAdmin(AuditedAdmin):
         return shapes.topic(topic).durability
 
     def shape(self, obj: Any) -> Struct:
-        return shapes.topic(Topic.objects.select_related("namespace", "settings").get(pk=obj.pk))
+        return shapes.topic(obj)

@@ -1,6 +1,7 @@
 """A foreigner is refused before anything is looked at, on every route: so nothing that exists can show."""
 
 import asyncio
+import re
 from typing import Any, NoReturn
 
 import pytest
@@ -15,6 +16,7 @@ from mqueue.api.control.urls import VIEWS
 from mqueue.api.handlers import ROUTES, Request
 from mqueue.api.openapi.operations import OPERATIONS
 from mqueue.api.views import MetricsView, OpenView, VerbView
+from mqueue.core.conf import ROOT
 from mqueue.core.errors import Forbidden
 from mqueue.core.principals import Principal
 from tests.foreign import asked_of
@@ -83,3 +85,10 @@ def test_every_path_that_django_serves_is_known_to_these_tests() -> None:
 
 def as_described(served: str) -> str:
     return "/" + served.replace("<str:", "{").replace(">", "}")
+
+
+def test_only_the_door_loads_records_for_somebody() -> None:
+    """A view that asked a manager itself could forget to ask whether it may."""
+    for room in ("mqueue/api", "tenants/admin"):
+        for path in (ROOT / room).rglob("*.py"):
+            assert not re.search(r"\.objects\b|_manager\b", path.read_text()), path
