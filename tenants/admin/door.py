@@ -72,11 +72,11 @@ class DoorAdmin(ModelAdmin):  # type: ignore[misc]
         return may(request, namespace_of(obj, self.path), role)
 
 
-class AuditedAdmin(DoorAdmin):
+class Audited:
     """One act in the log for a page that is saved, with all that is on it; `act` is what it is called there."""
 
     act = ""
-    roles: ClassVar[dict[str, str]] = {"view": VIEWER, "change": ADMIN}
+    path = ""
 
     def shape(self, obj: Any) -> Struct:
         """As the log keeps it, with what belongs to it."""
@@ -84,19 +84,24 @@ class AuditedAdmin(DoorAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: "ModelForm[Any]", change: bool) -> None:
         audit.take_turn()
-        self._before(request, self.shape(access.anew(obj)) if change else None)
-        super().save_model(request, obj, form, change)
+        request.__dict__["_mqueue_before"] = self.shape(access.anew(obj)) if change else None
+        super().save_model(request, obj, form, change)  # type: ignore[misc]
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        super().save_related(request, form, formsets, change)
-        now = form.instance
-        before, after = request.__dict__.pop("_mqueue_before"), self.shape(access.anew(now))
-        if before != after:
-            act = f"{self.act}.{'change' if before else 'create'}"
-            audit.note(asker(request), act, namespace_of(now, self.path), str(now), before=before, after=after)
+        super().save_related(request, form, formsets, change)  # type: ignore[misc]
+        before, now = request.__dict__.pop("_mqueue_before"), access.anew(form.instance)
+        self.note(request, now, before, self.shape(now))
 
-    def _before(self, request: HttpRequest, shape: Struct | None) -> None:
-        request.__dict__["_mqueue_before"] = shape
+    def note(self, request: HttpRequest, obj: Any, before: Struct | None, after: Struct | None) -> None:
+        if before != after:
+            act = "create" if before is None else "delete" if after is None else "change"
+            home = namespace_of(obj, self.path) if self.path else ""
+            audit.note(asker(request), f"{self.act}.{act}", home, str(obj), before=before, after=after)
+
+
+class AuditedAdmin(Audited, DoorAdmin):
+    path = DoorAdmin.path
+    roles: ClassVar[dict[str, str]] = {"view": VIEWER, "change": ADMIN}
 
 
 def namespace_of(obj: Model, path: str) -> str:

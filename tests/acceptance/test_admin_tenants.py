@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator
 
 import httpx
+import psycopg
 import pytest
 
 from tests.acceptance.calls import Json, once
@@ -65,7 +66,9 @@ def filled(page: httpx.Response, **changes: str) -> dict[str, str]:
         is_off = fields.get("type") in ("checkbox", "radio") and not re.search(r"\bchecked\b", tag)
         if "name" in fields and not is_off and not fields["name"].startswith("_"):
             form[fields["name"]] = fields.get("value", "")
-    for name, inner in re.findall(r'<select\b[^>]*name="([^"]+)"[^>]*>(.*?)</select>', page.text, re.DOTALL):
+    for tag, name, inner in re.findall(r'(<select\b[^>]*name="([^"]+)"[^>]*>)(.*?)</select>', page.text, re.DOTALL):
+        if re.search(r"\bmultiple\b", tag):
+            continue
         chosen = re.search(r'<option value="([^"]*)"[^>]*\bselected', inner)
         form[name] = chosen[1] if chosen else ""
     return {name: value for name, value in form.items() if "__prefix__" not in name} | {"_save": "Save"} | changes
@@ -205,6 +208,24 @@ def test_the_audit_log_is_read_and_not_written(browser: httpx.Client, home: str,
     assert browser.post(path, data=filled(entry)).status_code == 403
     assert browser.get(path.replace("change", "delete")).status_code == 403
     assert browser.get("/admin/tenants/auditentry/add/").status_code == 403
+
+
+def test_what_is_done_to_accounts_is_on_record_too(service: Service, browser: httpx.Client) -> None:
+    name, password = f"new-{secrets.token_hex(3)}", secrets.token_urlsafe(16)
+    users, log = "/admin/auth/user/", "/admin/tenants/auditentry/"
+    fields = {"username": name, "password1": password, "password2": password, "usable_password": "true"}
+    made = save(browser, f"{users}add/", **fields)
+    assert re.fullmatch(rf"{users}\d+/change/", made.url.path), made.text
+    assert save(browser, made.url.path, is_staff="on").url.path == users
+    again = {"password1": password + "x", "password2": password + "x", "usable_password": "true"}
+    assert save(browser, made.url.path.replace("change", "password"), **again).status_code == 200
+    gone = browser.get(made.url.path.replace("change", "delete"))
+    assert browser.post(gone.url, data=filled(gone, post="yes")).url.path == users
+    assert name in browser.get(log, params={"q": name}).text
+    with psycopg.connect(service.env["CONTROL_DATABASE_URL"]) as control:
+        noted = control.execute("SELECT action, a::text FROM audit a WHERE target = %s ORDER BY id", [name]).fetchall()
+    assert [action for action, _ in noted] == [f"account.{act}" for act in ("create", "change", "password", "delete")]
+    assert not any(password in text for _, text in noted)
 
 
 ROLES = {
