@@ -22,7 +22,6 @@ from mqueue.core.messages import MAX_REQUEST
 from mqueue.core.principals import Principal
 from mqueue.core.tokens import Verifier
 from mqueue.engine.engine import Engine
-from tenants.settings_cache import SettingsCache
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +37,12 @@ class Plane:
         self.engine = Engine(conf)
         self.health = Health(conf, self.engine)
         self._exposition = Exposition(conf, self.engine.cluster, metrics.FOLDER)
-        self.settings = SettingsCache(self.engine.cluster.control, conf.namespace_quotas)
-        self._verifier = Verifier(conf.jwt_secret, self.settings)
+        self._verifier = Verifier(conf.jwt_secret, self.engine.settings)
 
     async def open(self) -> None:
         await self.engine.open()
-        await self.settings.open()
 
     async def close(self) -> None:
-        await self.settings.close()
         await self.engine.close()
         await self.health.close()
         await self._exposition.close()
@@ -57,7 +53,7 @@ class Plane:
         try:
             return verify(credential)
         except UnknownKey as unknown:
-            await self.settings.look_for(unknown.kid)
+            await self.engine.settings.look_for(unknown.kid)
             return verify(credential)
 
     def _credential(self, headers: Headers) -> tuple[Callable[[str], Principal], str]:

@@ -75,6 +75,20 @@ def test_a_namespace_with_messages_is_deleted_by_force_only(http: httpx.Client, 
     assert http.delete(home, params={"force": "true"}).status_code == 204
 
 
+def test_a_message_makes_what_was_deleted_again(
+    service: Service, http: httpx.Client, home: str, namespace: str
+) -> None:
+    path = home + "topics/t/"
+    first = put(http, namespace)
+    http.patch(path, json={"paused": True})
+    assert http.delete(path, params={"force": "true"}).status_code == 204
+    service.until(lambda: put(http, namespace) and http.get(path).status_code == 200, 3, "it is there again")
+    assert http.get(path).json()["paused"] is False
+    assert get(http, namespace)[0]["id"] == first  # nothing was lost meanwhile
+    assert http.delete(home, params={"force": "true"}).status_code == 204
+    service.until(lambda: put(http, namespace) and http.get(home).status_code == 200, 3, "it is there again")
+
+
 def test_what_was_deleted_is_made_anew_with_nothing_set(http: httpx.Client, home: str, namespace: str) -> None:
     http.put(home + "topics/t/", json={"paused": True})
     http.put(home + "quotas/", json={"max_stored": 5})
