@@ -31,8 +31,12 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def open_plane() -> None:
     spare_the_collector()
-    await (fast_lane.open() if fast_lane else asyncio.to_thread(bridge().open))
-    keep_closing_idle(wires)
+    if fast_lane:
+        await fast_lane.open()
+        bridge().lend(fast_lane.plane)
+        keep_closing_idle(wires)
+    else:
+        await asyncio.to_thread(bridge().open)
 
 
 def spare_the_collector() -> None:
@@ -44,4 +48,8 @@ def spare_the_collector() -> None:
 
 
 async def close_plane() -> None:
-    await (fast_lane.close() if fast_lane else asyncio.to_thread(bridge().close))
+    if fast_lane:
+        await bridge().take_back()
+        await fast_lane.close()
+    else:
+        await asyncio.to_thread(bridge().close)

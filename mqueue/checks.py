@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from mqueue.core.conf import DAY_MS, Conf, conf
 from mqueue.hot.connection import connect
+from shards.databases import POOL
 
 SHORTEST_SECRET = 32
 OLDEST_POSTGRES = 15
@@ -112,7 +113,7 @@ def _schema_problems(connection: "psycopg.Connection[Any]", name: str, number: i
 def _connection_problems(connection: "psycopg.Connection[Any]", conf: Conf, name: str) -> Iterator[CheckMessage]:
     row = connection.execute("SELECT current_setting('max_connections')::int").fetchone()
     limit = row[0] if row else 0
-    wanted = (conf.api.workers + PROCESSES_BESIDE_API) * conf.pool.max_size
+    wanted = (conf.api.workers + PROCESSES_BESIDE_API) * conf.pool.max_size + conf.api.workers * POOL
     if wanted > limit:
         yield Advice(
             f"{name} allows {limit} connections, and a node may open {wanted}: "

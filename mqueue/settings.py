@@ -99,7 +99,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "A multi-tenant, sharded priority message queue on PostgreSQL and Redis.",
     "VERSION": "v1",
     "OAS_VERSION": "3.1.0",
-    "POSTPROCESSING_HOOKS": ["mqueue.api.openapi.add_data_plane"],
+    "POSTPROCESSING_HOOKS": ["mqueue.api.openapi.add_data_plane", "mqueue.api.openapi.add_control_plane"],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SERVE_AUTHENTICATION": [],

@@ -6,9 +6,11 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from mqueue.api import views
+from mqueue.api.control import urls as control
 
 urlpatterns = [
     *views.urls(),
+    *control.urls(),
     path("", RedirectView.as_view(pattern_name="docs")),
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),

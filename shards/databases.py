@@ -6,6 +6,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from mqueue.core.conf import Conf
 
+POOL = 4  # connections of the admin and the control plane in one process to one database
 STORE = "store"  # the app whose tables live on every shard, and nowhere else
 
 
@@ -32,9 +33,11 @@ def _database(conf: Conf, url: str) -> dict[str, Any]:
         "HOST": parts.pop("host", ""),
         "PORT": parts.pop("port", ""),
         "CONN_HEALTH_CHECKS": True,
-        "CONN_MAX_AGE": 60,
+        "CONN_MAX_AGE": 0,  # a request gives its connection back to the pool
     }
-    return settings | {"OPTIONS": {"connect_timeout": conf.pool.connect_timeout_s} | parts}
+    # Under ASGI each request has a thread of its own: what that left open, nobody would use again.
+    pool = {"min_size": 0, "max_size": POOL, "timeout": conf.pool.acquire_timeout_ms / 1000}
+    return settings | {"OPTIONS": {"connect_timeout": conf.pool.connect_timeout_s, "pool": pool} | parts}
 
 
 class Router:

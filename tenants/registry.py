@@ -1,4 +1,8 @@
-"""Numbers of topics: given by the control database once, and the same on every shard from then on."""
+"""Numbers of topics: given by the control database once, and the same on every shard from then on.
+
+A topic or a namespace that was deleted keeps its row and number, since rows on the shards carry it and processes know
+it; its next message makes it again.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,26 +18,50 @@ JOIN namespace n ON n.name = wanted.namespace JOIN topic t ON t.namespace_id = n
 MAKE_NAMESPACES = """
 INSERT INTO namespace (name) SELECT DISTINCT unnest(%(namespaces)s::text[]) ORDER BY 1 ON CONFLICT DO NOTHING
 """
+REVIVE_NAMESPACES = """
+UPDATE namespace SET deleted_at = NULL WHERE name = ANY(%(namespaces)s) AND deleted_at IS NOT NULL
+"""
 MAKE_TOPICS = """
 INSERT INTO topic (namespace_id, name)
 SELECT n.id, wanted.topic FROM unnest(%(namespaces)s::text[], %(topics)s::text[]) AS wanted (namespace, topic)
-JOIN namespace n ON n.name = wanted.namespace
+JOIN namespace n ON n.name = wanted.namespace AND n.deleted_at IS NULL
 ORDER BY n.id, wanted.topic ON CONFLICT DO NOTHING
+"""
+REVIVE_TOPICS = """
+UPDATE topic_settings s SET deleted_at = NULL
+FROM unnest(%(namespaces)s::text[], %(topics)s::text[]) AS wanted (namespace, topic)
+JOIN namespace n ON n.name = wanted.namespace AND n.deleted_at IS NULL
+JOIN topic t ON t.namespace_id = n.id AND t.name = wanted.topic
+WHERE s.topic_id = t.id AND s.deleted_at IS NOT NULL
+"""
+FIND_LIVE = """
+SELECT n.name, t.name, t.id FROM unnest(%(namespaces)s::text[], %(topics)s::text[]) AS wanted (namespace, topic)
+JOIN namespace n ON n.name = wanted.namespace AND n.deleted_at IS NULL
+JOIN topic t ON t.namespace_id = n.id AND t.name = wanted.topic
 """
 
 
 async def find_topics(connection: AsyncConnection[Any], names: Iterable[Name]) -> dict[Name, int]:
-    """Those that exist."""
-    cursor = await connection.execute(FIND, _columns(names))
-    return {(namespace, topic): number for namespace, topic, number in await cursor.fetchall()}
+    """Those that exist, or existed."""
+    return _by_name(await (await connection.execute(FIND, _columns(names))).fetchall())
 
 
-async def make_topics(connection: AsyncConnection[Any], names: Iterable[Name], *, with_namespaces: bool) -> None:
-    """Those that do not exist yet; racing callers make each once. Sorted, so that they cannot lock crosswise."""
+async def make_topics(
+    connection: AsyncConnection[Any], names: Iterable[Name], *, with_namespaces: bool
+) -> dict[Name, int]:
+    """Makes those that do not exist yet, and those that were deleted; racing callers make each once. Sorted, so that
+    they cannot lock crosswise. Answers all of them but those whose namespace is missing."""
     columns = _columns(sorted(names))
     if with_namespaces:
         await connection.execute(MAKE_NAMESPACES, columns)
+        await connection.execute(REVIVE_NAMESPACES, columns)
     await connection.execute(MAKE_TOPICS, columns)
+    await connection.execute(REVIVE_TOPICS, columns)
+    return _by_name(await (await connection.execute(FIND_LIVE, columns)).fetchall())
+
+
+def _by_name(rows: Iterable[tuple[str, str, int]]) -> dict[Name, int]:
+    return {(namespace, topic): number for namespace, topic, number in rows}
 
 
 def _columns(names: Iterable[Name]) -> dict[str, list[str]]:

@@ -1,7 +1,8 @@
 """From Django's threads to the engine, which lives on an event loop: one of each in a process, in a thread of its own.
 
 Django's views run in threads under every server, and several at once. They share this plane, which starts with the
-first request. A process that was forked has the parent's thread no more, and starts one for itself.
+first request; beside the fast lane they use its plane, and its loop. A process that was forked has the parent's thread
+no more, and starts one for itself.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ class Bridge:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._plane: Plane | None = None
+        self._is_lent = False
         self._tasks: set[asyncio.Future[Any]] = set()
 
     def call(self, work: Callable[[Plane], Awaitable[T]]) -> T:
@@ -56,11 +58,25 @@ class Bridge:
 
     def close(self) -> None:
         """Those who still wait are told so."""
+        if self._is_lent:
+            return  # whoever lent it takes it back
         with self._lock:
             loop, plane, self._loop, self._plane = self._loop, self._plane, None, None
         if loop and plane:
             asyncio.run_coroutine_threadsafe(self._end(plane), loop).result(CLOSE_S)
             loop.call_soon_threadsafe(loop.stop)
+
+    def lend(self, plane: Plane) -> None:
+        """One that is open on the running loop: no second one is opened in this process."""
+        with self._lock:
+            self._loop, self._plane, self._is_lent = asyncio.get_running_loop(), plane, True
+
+    async def take_back(self) -> None:
+        """On that loop, before the plane is closed."""
+        with self._lock:
+            self._loop, self._plane, self._is_lent = None, None, False
+        await asyncio.sleep(0)  # what was called a moment ago begins first
+        await _cancel(self._tasks)
 
     async def _end(self, plane: Plane) -> None:
         await _cancel(self._tasks)

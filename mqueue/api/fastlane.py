@@ -19,8 +19,8 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 class FastLane:
     def __init__(self, conf: Conf) -> None:
-        self._plane = Plane(conf)
-        self.open, self.close = self._plane.open, self._plane.close
+        self.plane = Plane(conf)
+        self.open, self.close = self.plane.open, self.plane.close
 
     serves = staticmethod(plane.serves)
 
@@ -31,19 +31,19 @@ class FastLane:
         try:
             if path in OPEN_PATHS:
                 plane.require_method(method, plane.LOOKS)
-                return await self._plane.health.answer(path)
+                return await self.plane.health.answer(path)
             if path == METRICS:
                 plane.require_method(method, plane.LOOKS)
-                return await self._plane.metrics(headers)
+                return await self.plane.metrics(headers)
             found = route(path)
             assert found  # serves() saw to it
             handlers, message_id = found
             plane.require_method(method, handlers)
-            principal = await self._plane.principal(headers)
+            principal = await self.plane.principal(headers)
             plane.require_json(method, headers)
             plane.require_whole(headers, body)
             request = Request(method, path, query, body, message_id, client)
-            return await handlers[method](self._plane.engine, principal, request)
+            return await handlers[method](self.plane.engine, principal, request)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets an answer
             return plane.refusal(error, method, path)
 

@@ -1,7 +1,7 @@
 """What a process holds to serve the data plane, and the rules that come before a handler. Both adapters ask here."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from mqueue.api.exposition import Exposition
 from mqueue.api.handlers import Answer, route
@@ -9,9 +9,18 @@ from mqueue.api.health import Health
 from mqueue.api.problems import problem
 from mqueue.core import metrics
 from mqueue.core.conf import Conf
-from mqueue.core.errors import Invalid, MethodNotAllowed, MqueueError, TooLarge, Unauthenticated, UnsupportedMedia
+from mqueue.core.errors import (
+    Invalid,
+    MethodNotAllowed,
+    MqueueError,
+    TooLarge,
+    Unauthenticated,
+    UnknownKey,
+    UnsupportedMedia,
+)
 from mqueue.core.messages import MAX_REQUEST
-from mqueue.core.tokens import Principal, Verifier
+from mqueue.core.principals import Principal
+from mqueue.core.tokens import Verifier
 from mqueue.engine.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -28,7 +37,7 @@ class Plane:
         self.engine = Engine(conf)
         self.health = Health(conf, self.engine)
         self._exposition = Exposition(conf, self.engine.cluster, metrics.FOLDER)
-        self._verifier = Verifier(conf.jwt_secret)
+        self._verifier = Verifier(conf.jwt_secret, self.engine.settings)
 
     async def open(self) -> None:
         await self.engine.open()
@@ -39,12 +48,22 @@ class Plane:
         await self._exposition.close()
 
     async def principal(self, headers: Headers) -> Principal:
-        """Who asks. Where both spellings are there, Authorization counts."""
+        """Who asks. Where both spellings are there, Authorization counts, and it counts before X-Api-Key."""
+        verify, credential = self._credential(headers)
+        try:
+            return verify(credential)
+        except UnknownKey as unknown:
+            await self.engine.settings.look_for(unknown.kid)
+            return verify(credential)
+
+    def _credential(self, headers: Headers) -> tuple[Callable[[str], Principal], str]:
         given = headers.get(b"authorization") or headers.get(b"authorisation") or b""
+        if not given and (api_key := headers.get(b"x-api-key")):
+            return self._verifier.verify_api_key, api_key.strip().decode("latin-1")
         scheme, _, token = given.partition(b" ")
         if scheme.lower() != b"bearer":
             raise Unauthenticated
-        return self._verifier.verify(token.strip().decode("latin-1"))
+        return self._verifier.verify, token.strip().decode("latin-1")
 
     async def metrics(self, headers: Headers) -> Answer:
         (await self.principal(headers)).require_admin()

@@ -22,7 +22,11 @@ from mqueue.core.errors import Invalid
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.core.tokens import Principal
 
-CREDENTIALS = {b"authorization": "HTTP_AUTHORIZATION", b"authorisation": "HTTP_AUTHORISATION"}
+CREDENTIALS = {
+    b"authorization": "HTTP_AUTHORIZATION",
+    b"authorisation": "HTTP_AUTHORISATION",
+    b"x-api-key": "HTTP_X_API_KEY",
+}
 MEASURES = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
@@ -30,7 +34,7 @@ class TokenAuthentication(BaseAuthentication):
     """By the token alone, so that no cookie is looked at and CSRF has no hold."""
 
     def authenticate(self, request: DrfRequest) -> tuple[Any, None]:
-        headers = _headers(request, CREDENTIALS)
+        headers = headers_of(request, CREDENTIALS)
         return bridge().call(lambda held: held.principal(headers)), None
 
 
@@ -58,7 +62,7 @@ class VerbView(PlaneView):
         method = str(request.method)
         plane.require_method(method, self.handlers)
         super().initial(request, *args, **kwargs)
-        headers = _headers(request, MEASURES)
+        headers = headers_of(request, MEASURES)
         plane.require_json(method, headers)
         plane.require_size(headers)
 
@@ -93,11 +97,11 @@ class MetricsView(PlaneView):
         super().initial(request, *args, **kwargs)
 
     def get(self, request: DrfRequest) -> HttpResponse:
-        headers = _headers(request, CREDENTIALS | {b"accept": "HTTP_ACCEPT"})
+        headers = headers_of(request, CREDENTIALS | {b"accept": "HTTP_ACCEPT"})
         return _response(bridge().call(lambda held: held.metrics(headers)))
 
 
-def _headers(request: DrfRequest, wanted: dict[bytes, str]) -> dict[bytes, bytes]:
+def headers_of(request: DrfRequest, wanted: dict[bytes, str]) -> dict[bytes, bytes]:
     """As the rules want them."""
     return {name: request.META[key].encode("latin-1") for name, key in wanted.items() if request.META.get(key)}
 

@@ -3,6 +3,7 @@
 MqueueError
 ├── Invalid             400  the request is malformed; `errors` names each index and field
 ├── Unauthenticated     401  no token, or one that does not hold
+│   └── UnknownKey      401  its key is not known here, or is no longer
 ├── Forbidden           403  a namespace or scope that the token does not carry
 ├── NotFound            404  no such path or record
 │   ├── NotLeased       404  the topic has no such message, or nobody holds it
@@ -10,7 +11,8 @@ MqueueError
 ├── MethodNotAllowed    405
 ├── Conflict            409
 │   ├── StaleReceipt    409  the receipt's lease is over
-│   └── Leased          409  a consumer holds the message
+│   ├── Leased          409  a consumer holds the message
+│   └── NotEmpty        409  it has messages
 ├── TooLarge            413
 ├── HeadTooLarge        431
 ├── UnsupportedMedia    415
@@ -47,6 +49,14 @@ class Unauthenticated(MqueueError):
     """A token is needed: Authorization: Bearer <jwt>."""
 
     code, http_status, title = "unauthenticated", 401, "Not authenticated"
+
+
+class UnknownKey(Unauthenticated):
+    """There is no live key with this kid."""
+
+    def __init__(self, kid: str = "") -> None:
+        super().__init__()
+        self.kid = kid
 
 
 class Forbidden(MqueueError):
@@ -95,6 +105,12 @@ class Leased(Conflict):
     """A consumer holds this message: it can be changed when the lease has ended."""
 
     code, title = "leased", "Leased"
+
+
+class NotEmpty(Conflict):
+    """It has messages, or dead letters: it can be deleted when they are gone, or by force."""
+
+    code, title = "not_empty", "Not empty"
 
 
 class TooLarge(MqueueError):

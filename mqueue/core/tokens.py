@@ -1,101 +1,135 @@
-"""Tokens of the root key: made by `manage.py token`, verified on every request."""
+"""Tokens and API keys: those of the root key, and those of a namespace's own keys. Verified on every request."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import jwt
 
-from mqueue.core.errors import Forbidden, Unauthenticated
+from mqueue.core import credentials, jwts
+from mqueue.core.credentials import API_KEY, Key, Keys, NoKeys
+from mqueue.core.errors import Unauthenticated, UnknownKey
+from mqueue.core.principals import ANY, Principal
 
+__all__ = ["Principal", "Verifier", "make"]
 ALGORITHM = "HS256"
-LONGEST = 8 * 1024
-LEEWAY_S = 0
-FAR = 253_402_300_799  # the end of the year 9999
-ANY = "*"
+FAR = 253_402_300_799.0  # the end of the year 9999
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """Who asks, and what he may."""
-
-    subject: str
-    namespaces: frozenset[str]
-    scopes: frozenset[str]
-    expires_at: float
-
-    def require(self, namespace: str, scope: str) -> None:
-        """The same answer whether or not the namespace exists."""
-        if ANY not in self.namespaces and namespace not in self.namespaces:
-            raise Forbidden("The token does not carry this namespace")
-        if not self.scopes & {ANY, scope, f"{namespace}:{scope}", f"{namespace}:{ANY}"}:
-            raise Forbidden(f"The token does not carry the scope {scope}")
-
-    def require_admin(self) -> None:
-        """For what shows every namespace. `*` alone is not enough: a tenant's token may carry it for its own."""
-        if "admin" not in self.scopes and not (ANY in self.scopes and ANY in self.namespaces):
-            raise Forbidden("The token does not carry the scope admin")
-
-    def require_any(self, namespace: str) -> None:
-        """Whoever may do anything in a namespace may look at its messages."""
-        if ANY not in self.namespaces and namespace not in self.namespaces:
-            raise Forbidden("The token does not carry this namespace")
-        if not any(":" not in scope or scope.startswith(f"{namespace}:") for scope in self.scopes):
-            raise Forbidden("The token carries no scope for this namespace")
-
-
-def make(secret: str, subject: str, namespaces: list[str], scopes: list[str], lifetime_s: int) -> str:
+def make(
+    secret: str | bytes, subject: str, namespaces: list[str], scopes: list[str], lifetime_s: int, *, kid: str = ""
+) -> str:
     claims = {
         "sub": subject,
         "exp": int(time.time()) + lifetime_s,
         "allowed_namespaces": namespaces,
         "scopes": scopes,
     }
-    return jwt.encode(claims, secret, algorithm=ALGORITHM)
+    return jwt.encode(claims, secret, algorithm=ALGORITHM, headers={"kid": kid} if kid else None)
 
 
 class Verifier:
-    """Remembers what it verified, until that expires: a known token costs one look-up."""
+    """Remembers what it verified, until that expires or its key changes: who is known costs two look-ups."""
 
     REMEMBERED = 10_000
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, keys: Keys | None = None) -> None:
         self._secret = secret
-        self._known: dict[str, Principal] = {}
+        self._keys = keys or NoKeys()
+        self._tokens: dict[str, _Seen] = {}
+        self._api_keys: dict[str, _Seen] = {}
 
     def verify(self, token: str) -> Principal:
-        principal = self._known.get(token)
-        if principal is None:
-            principal = self._read(token)
-            if len(self._known) >= self.REMEMBERED:
-                self._known.clear()
-            self._known[token] = principal
-        if principal.expires_at + LEEWAY_S <= time.time():
-            raise Unauthenticated("The token has expired")
-        return principal
+        return self._known(self._tokens, token) or self._remember(self._tokens, token, self._read)
 
-    def _read(self, token: str) -> Principal:
-        if len(token) > LONGEST:
-            raise Unauthenticated("The token is too long")
-        try:
-            if "kid" in jwt.get_unverified_header(token):
-                raise Unauthenticated("There is no key with this kid")
-            required = {"require": ["sub", "exp"]}
-            claims = jwt.decode(token, self._secret, algorithms=[ALGORITHM], options=required, leeway=LEEWAY_S)  # type: ignore[arg-type]
-        except jwt.ExpiredSignatureError as error:
-            raise Unauthenticated("The token has expired") from error
-        except (jwt.InvalidTokenError, ValueError, OverflowError) as error:
-            raise Unauthenticated("The token does not hold") from error
-        if not claims["sub"] or not claims["sub"].isprintable():
-            raise Unauthenticated("The claim sub has to be text that can be shown")
-        if not isinstance(claims["exp"], (int, float)) or isinstance(claims["exp"], bool):
-            raise Unauthenticated("The claim exp has to be a number")
-        return Principal(
-            subject=claims["sub"],
-            namespaces=_names(claims, "allowed_namespaces", ["default"]),
-            scopes=_names(claims, "scopes", [ANY]),
-            expires_at=min(float(min(claims["exp"], FAR)), FAR),
-        )
+    def verify_api_key(self, text: str) -> Principal:
+        return self._known(self._api_keys, text) or self._remember(self._api_keys, text, self._read_api_key)
+
+    def _known(self, memory: "dict[str, _Seen]", credential: str) -> Principal | None:
+        seen = memory.get(credential)
+        if seen is None:
+            return None
+        principal, key = seen
+        if key is not None:
+            if self._keys.key(key.kid) is not key:  # revoked, or changed
+                memory.pop(credential, None)
+                return None
+            key.was_used = True
+        return _require_live(principal)
+
+    def _remember(self, memory: "dict[str, _Seen]", credential: str, read: "Callable[[str], _Seen]") -> Principal:
+        principal, key = read(credential)
+        if key is not None:
+            key.was_used = True
+        if len(memory) >= self.REMEMBERED:
+            memory.clear()
+        memory[credential] = principal, key
+        return _require_live(principal)
+
+    def _read(self, token: str) -> "_Seen":
+        kid = jwts.kid_of(token)
+        if kid is None:
+            return _of_root(jwts.verified(token, self._secret, ALGORITHM)), None
+        key = self._key(kid)
+        material = None if key.kind == API_KEY else key.verifying(self._secret)
+        if material is None:
+            raise Unauthenticated("The token does not hold")
+        return _of_key(jwts.verified(token, material, key.kind), key), key
+
+    def _read_api_key(self, text: str) -> "_Seen":
+        kid, secret = credentials.read_api_key(text) or ("", "")
+        if not kid:
+            raise Unauthenticated("The API key does not hold")
+        key = self._key(kid)
+        if not key.is_of(secret):
+            raise Unauthenticated("The API key does not hold")
+        scopes = frozenset(f"{key.namespace}:{scope}" for scope in key.scopes)
+        return Principal(key.name or key.kid, frozenset((key.namespace,)), scopes, key.expires_at, key.kid), key
+
+    def _key(self, kid: str) -> Key:
+        if not credentials.is_kid(kid):
+            raise Unauthenticated("There is no key with this kid")
+        key = self._keys.key(kid)
+        if key is None:
+            raise UnknownKey(kid)
+        return key
+
+
+_Seen = tuple[Principal, Key | None]
+
+
+def _require_live(principal: Principal) -> Principal:
+    if principal.expires_at + jwts.LEEWAY_S <= time.time():
+        raise Unauthenticated("The token has expired")
+    return principal
+
+
+def _of_root(claims: jwts.Claims) -> Principal:
+    namespaces, scopes = _names(claims, "allowed_namespaces", ["default"]), _names(claims, "scopes", [ANY])
+    return Principal(claims["sub"], namespaces, scopes, _expiry(claims))
+
+
+def _of_key(claims: jwts.Claims, key: Key) -> Principal:
+    """Whatever it claims, it stays in its namespace, and within what its key may grant."""
+    own = key.namespace
+    reaches = _names(claims, "allowed_namespaces", [own]) & {ANY, own}
+    claimed = {_local(scope, own) for scope in _names(claims, "scopes", [ANY])} - {None}
+    granted = claimed if ANY in key.scopes else set(key.scopes) if ANY in claimed else claimed & key.scopes
+    scopes = frozenset(f"{own}:{scope}" for scope in granted)
+    expires_at = min(_expiry(claims), key.expires_at)
+    return Principal(claims["sub"], frozenset((own,)) if reaches else frozenset(), scopes, expires_at, key.kid)
+
+
+def _local(scope: str, namespace: str) -> str | None:
+    """What a scope says of this namespace."""
+    place, colon, rest = scope.rpartition(":")
+    if not colon:
+        return scope
+    return rest if place == namespace else None
+
+
+def _expiry(claims: jwts.Claims) -> float:
+    return float(min(claims["exp"], FAR))
 
 
 def _names(claims: dict[str, Any], claim: str, default: list[str]) -> frozenset[str]:

@@ -10,12 +10,14 @@ from mqueue.engine.settle import Settling
 from mqueue.engine.topics import Topics
 from mqueue.engine.waiting import Waiting
 from shards.cluster import Cluster
+from tenants.settings_cache import SettingsCache
 
 
 class Engine:
     def __init__(self, conf: Conf) -> None:
         self.cluster = Cluster(conf)
-        topics = Topics(self.cluster, auto_create_namespaces=conf.auto_create_namespaces)
+        self.settings = SettingsCache(self.cluster.control, conf.namespace_quotas)
+        topics = Topics(self.cluster, self.settings, auto_create_namespaces=conf.auto_create_namespaces)
         self.hot = hot = Hot(conf, self.cluster)
         enqueuing = Enqueuing(self.cluster, topics, hot, conf.retention.dedupe_window_ms)
         dequeuing = Dequeuing(self.cluster, topics, hot)
@@ -29,8 +31,10 @@ class Engine:
 
     async def open(self) -> None:
         await self.cluster.open()
+        await self.settings.open()
         await self.hot.open(listen=True)
 
     async def close(self) -> None:
         await self.hot.close()
+        await self.settings.close()
         await self.cluster.close()

@@ -10,6 +10,7 @@ from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
 from tenants.registry import Name, find_topics, make_topics
+from tenants.settings_cache import SettingsCache
 
 LOOK_AGAIN_S = 0.1
 
@@ -19,8 +20,8 @@ class Topics:
 
     REMEMBERED = 1_000_000
 
-    def __init__(self, cluster: Cluster, *, auto_create_namespaces: bool) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, settings: SettingsCache, *, auto_create_namespaces: bool) -> None:
+        self._cluster, self._settings = cluster, settings
         self._auto_create_namespaces = auto_create_namespaces
         self._numbers: dict[Name, int] = {}
         self._noted: dict[Database, set[int]] = {}
@@ -52,11 +53,13 @@ class Topics:
         return known
 
     async def find_or_make(self, names: Iterable[Name]) -> dict[Name, int]:
+        """One that was deleted is made again, with its number."""
         wanted = set(names)
-        known = await self.find_all(wanted)
-        if len(known) < len(wanted):
-            known |= await self._make(wanted - known.keys())
-        return known
+        found = await self.find_all(wanted)
+        live = {name: number for name, number in found.items() if not self._settings.topic(number).deleted}
+        if len(live) < len(wanted):
+            live |= await self._make(wanted - live.keys())
+        return live
 
     async def note_on(self, shard: Database, numbers: dict[Name, int]) -> None:
         """Write the names beside the rows that will carry the numbers; once a process and shard."""
@@ -80,8 +83,7 @@ class Topics:
 
     async def _make(self, names: set[Name]) -> dict[Name, int]:
         async with self._cluster.control.connection() as connection:
-            await make_topics(connection, names, with_namespaces=self._auto_create_namespaces)
-            found = await find_topics(connection, names)
+            found = await make_topics(connection, names, with_namespaces=self._auto_create_namespaces)
         missing = sorted({namespace for namespace, _ in names - found.keys()})
         if missing:
             raise NamespaceNotFound(f"There is no namespace {', '.join(missing)}")

@@ -35,6 +35,9 @@ PAGES = [
     "/admin/tenants/namespace/",
     "/admin/tenants/namespace/add/",
     "/admin/tenants/topic/",
+    "/admin/tenants/key/",
+    "/admin/tenants/key/add/",
+    "/admin/tenants/auditentry/",
     "/admin/auth/user/",
 ]
 

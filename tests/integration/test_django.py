@@ -1,5 +1,6 @@
 """The data plane through Django alone: its test client, which is its WSGI handler, in this process and in others."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.test import Client
 
 from mqueue.api.bridge import bridge
+from mqueue.api.fastlane import FastLane
 from mqueue.core import tokens
 from mqueue.core.conf import ROOT, Conf
 from mqueue.core.messages import MAX_REQUEST
@@ -86,18 +89,50 @@ def test_an_error_of_ours_is_a_problem_and_tells_nothing(
     assert "a secret" in caplog.text
 
 
+def dequeues() -> bool:
+    """Whether one is under way: not only the look at its token, which comes before."""
+    return any("dequeue" in repr(task) for task in tuple(bridge()._tasks))
+
+
 def test_whoever_waits_when_it_closes_is_told_so(django: Client, namespace: str) -> None:
     put(django, namespace, topic="other")
     answers: list[Any] = []
     place = {"namespace": namespace, "topic": "t", "wait_ms": 20_000}
     waiting = threading.Thread(target=lambda: answers.append(django.get("/dequeue", place)))
     waiting.start()
-    while not bridge()._tasks:
+    while not dequeues():
         time.sleep(0.01)
     bridge().close()
     waiting.join(5)
     assert [(answer.status_code, answer["Retry-After"]) for answer in answers] == [(503, "1")]
     assert put(django, namespace).status_code == 200  # and it opens again
+
+
+@pytest.fixture
+def database(django_db_blocker: Any) -> Iterator[None]:
+    with django_db_blocker.unblock():
+        yield
+    connections["default"].close_pool()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("database")
+async def test_beside_the_fast_lane_there_is_no_second_plane(configuration: Conf) -> None:
+    lane = FastLane(configuration)
+    await lane.open()
+    bridge().lend(lane.plane)
+    try:
+        token = tokens.make(configuration.jwt_secret, "tester", ["*"], ["*"], 600)
+        asking = Client(headers={"Authorization": f"Bearer {token}"}).get
+        answers = await asyncio.gather(*(asyncio.to_thread(asking, "/api/v1/namespaces/") for _ in range(3)))
+        assert [answer.status_code for answer in answers] == [200] * 3
+        assert not any(thread.name == "data plane" for thread in threading.enumerate())
+        waiting = asyncio.create_task(asyncio.to_thread(asking, "/dequeue?namespace=n&topic=t&wait_ms=20000"))
+        while not dequeues():
+            await asyncio.sleep(0.01)
+    finally:
+        await bridge().take_back()
+        await lane.close()
+    assert (await waiting).status_code == 503
 
 
 SCRIPT = """

@@ -14,6 +14,7 @@ from mqueue.engine.settle import Settled
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.routing import SLOTS, slot_of
+from tenants.settings_cache import SettingsCache
 from tests.integration.messages import message, send
 
 ACKED = Settled("acked")
@@ -152,7 +153,7 @@ async def test_a_poll_that_waits_sees_what_arrives(engine: Engine, namespace: st
 
 
 async def test_racing_first_messages_make_a_topic_once(cluster: Cluster, namespace: str) -> None:
-    processes = [Topics(cluster, auto_create_namespaces=True) for _ in range(8)]
+    processes = [Topics(cluster, SettingsCache(cluster.control, {}), auto_create_namespaces=True) for _ in range(8)]
     names = [(namespace, f"t{n}") for n in range(5)]
     found = await asyncio.gather(*(topics.find_or_make(names) for topics in processes))
     assert all(numbers == found[0] for numbers in found)
@@ -160,10 +161,12 @@ async def test_racing_first_messages_make_a_topic_once(cluster: Cluster, namespa
 
 
 async def test_namespaces_are_not_made_where_that_is_off(cluster: Cluster, namespace: str) -> None:
-    strict = Topics(cluster, auto_create_namespaces=False)
+    strict = Topics(cluster, SettingsCache(cluster.control, {}), auto_create_namespaces=False)
     with pytest.raises(NamespaceNotFound):
         await strict.find_or_make([(namespace, "t")])
-    await Topics(cluster, auto_create_namespaces=True).find_or_make([(namespace, "t")])
+    await Topics(cluster, SettingsCache(cluster.control, {}), auto_create_namespaces=True).find_or_make(
+        [(namespace, "t")]
+    )
     assert await strict.find_or_make([(namespace, "another")])
 
 
@@ -179,7 +182,7 @@ async def test_batches_of_the_same_acks_in_any_order_do_not_fail(engine: Engine,
 async def test_racing_batches_of_new_namespaces_do_not_fail(cluster: Cluster, namespace: str) -> None:
     names = [(f"{namespace[:40]}-{n}", "t") for n in range(300)]
     orders = [names, names[::-1], names[150:] + names[:150], names[::3] + names[1::3] + names[2::3]]
-    processes = [Topics(cluster, auto_create_namespaces=True) for _ in orders]
+    processes = [Topics(cluster, SettingsCache(cluster.control, {}), auto_create_namespaces=True) for _ in orders]
     found = await asyncio.gather(*(topics.find_or_make(order) for topics, order in zip(processes, orders, strict=True)))
     assert all(numbers == found[0] for numbers in found)
 

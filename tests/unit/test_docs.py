@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mqueue.api.control.urls import VIEWS
+from mqueue.api.handlers import ROUTES
 from mqueue.core import errors
 from mqueue.core.conf import ROOT
 from tests.unit.test_compose import variables_we_read
@@ -48,8 +50,18 @@ def test_make_help_lists_every_target() -> None:
 
 def test_the_api_docs_name_every_code() -> None:
     text = (ROOT / "docs/api.md").read_text()
-    unserved = {"internal", "conflict"}  # our own fault; a class that only its children are raised of
+    unserved = {"internal"}  # our own fault
     assert {kind.code for kind in every_error()} - unserved <= set(re.findall(r"`(\w+)`", text))
+
+
+def test_the_api_docs_name_every_path() -> None:
+    text = (ROOT / "docs/api.md").read_text()
+    for path, view in VIEWS.items():
+        row = re.search(rf"^\| `{re.escape(path)}` \| ([A-Z, ]+) \|", text, re.MULTILINE)
+        assert row, path
+        assert set(row[1].split(", ")) == view.roles.keys()
+    for path in ROUTES:
+        assert path.split("{")[0].rstrip("/") in text, path
 
 
 def test_every_decision_is_listed() -> None:

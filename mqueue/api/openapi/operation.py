@@ -32,3 +32,5 @@ class Operation:
     errors: Errors = ASKING
     headers: Json = field(default_factory=dict)
     tag: str = "queue"
+    status: int = 200  # of the answer; 204 has no body
+    also: tuple[int, ...] = ()  # other statuses with the same body

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from mqueue.core import messages
+from tenants import records
 
 Json = dict[str, Any]
 REF = "#/components/schemas/{name}"
@@ -115,6 +116,11 @@ def schemas() -> Json:
     for name, rule in RULES.items():
         found[name] |= rule
     return _portable(found) | ANSWERS
+
+
+def control_schemas() -> Json:
+    _, found = msgspec.json.schema_components((*records.TYPES, *records.PAGES), ref_template=REF)
+    return _portable(found)
 
 
 def parameters(schema: Json) -> list[Json]:

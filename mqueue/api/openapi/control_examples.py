@@ -1,0 +1,52 @@
+"""One story in examples: a namespace for mail, its topic, its mailer's key, and who looks after it."""
+
+from typing import Any
+
+Json = dict[str, Any]
+AT = "2026-11-18T13:19:37.769060Z"
+NAMESPACE: Json = {"name": "acme", "description": "Mail", "created_at": AT}
+TOPIC_CHANGE: Json = {
+    "visibility_ms": 60_000,
+    "max_retries": 5,
+    "retry": {"strategy": "exponential", "base_ms": 500},
+    "rate": {"capacity": 100, "refill_per_s": 20},
+}
+TOPIC: Json = {
+    "namespace": "acme",
+    "name": "emails",
+    "visibility_ms": 60_000,
+    "max_retries": 5,
+    "retry": {"strategy": "exponential", "base_ms": 500, "max_ms": 3_600_000, "jitter": 0.25},
+    "retention_days": 7,
+    "durability": "commit",
+    "paused": False,
+    "rate": {"capacity": 100, "refill_per_s": 20.0},
+    "tracing": True,
+    "created_at": AT,
+}
+KEY: Json = {
+    "kid": "3f1c9a5b7d204e68",
+    "name": "mailer",
+    "kind": "api_key",
+    "scopes": ["dequeue"],
+    "created_at": AT,
+    "created_by": "ada",
+    "expires_at": None,
+    "revoked_at": None,
+    "last_used_at": None,
+    "prefix": "mq_3f1c9a5b7d204e68_",
+}
+MADE_KEY: Json = KEY | {"secret": "mq_3f1c9a5b7d204e68_…"}
+QUOTAS: Json = {"messages_per_minute": 60_000, "bytes_per_minute": None, "max_stored": None, "max_in_flight": 1000}
+MEMBER: Json = {"user": "ada", "role": "operator", "created_at": AT}
+AUDIT: Json = {
+    "id": 17,
+    "at": AT,
+    "actor": "ada",
+    "via": "session",
+    "action": "key.revoke",
+    "namespace": "acme",
+    "target": "3f1c9a5b7d204e68",
+    "before": KEY,
+    "after": KEY | {"revoked_at": AT},
+}

@@ -1,0 +1,82 @@
+"""Records as they are answered, and as the audit log keeps them."""
+
+from typing import Any, cast
+
+from msgspec import UNSET
+
+from mqueue.core import credentials
+from mqueue.core.conf import conf
+from tenants import models
+from tenants.records import AuditEntry, Key, Member, Namespace, Quotas, Topic
+from tenants.snapshot import topic_settings
+
+QUOTAS = Quotas.__struct_fields__
+
+
+def namespace(found: models.Namespace) -> Namespace:
+    return Namespace(found.name, found.description, found.created_at)
+
+
+def topic(found: models.Topic) -> Topic:
+    settings = settings_of(found)
+    own = topic_settings({field.name: getattr(settings, field.attname) for field in settings.settings_fields()})
+    return Topic(
+        namespace=found.namespace.name,
+        name=found.name,
+        visibility_ms=own.visibility_ms,
+        max_retries=own.max_retries,
+        retry=own.retry,
+        retention_days=own.retention_days or conf().retention.retention_days,
+        durability=cast("Any", own.durability),
+        paused=own.paused,
+        rate=own.rate,
+        tracing=own.tracing,
+        created_at=found.created_at,
+    )
+
+
+def settings_of(topic: models.Topic) -> models.TopicSettings:
+    """Its record; one that is not saved yet where it has the defaults alone."""
+    try:
+        return topic.settings
+    except models.TopicSettings.DoesNotExist:
+        return models.TopicSettings(topic=topic)
+
+
+def quota_of(home: models.Namespace) -> models.Quota | None:
+    try:
+        return home.quota
+    except models.Quota.DoesNotExist:
+        return None
+
+
+def quotas(home: models.Namespace, found: models.Quota | None) -> Quotas:
+    """Without a record, what NAMESPACE_QUOTAS says counts."""
+    if found is None:
+        return Quotas(conf().namespace_quotas.get(home.name), None, None, None)
+    return Quotas(**{name: getattr(found, name) for name in QUOTAS})
+
+
+def key(found: models.Key, secret: str = "") -> Key:
+    return Key(
+        kid=found.kid,
+        name=found.name,
+        kind=cast("Any", found.kind),
+        scopes=cast("Any", found.scopes),
+        created_at=found.created_at,
+        created_by=found.created_by,
+        expires_at=found.expires_at,
+        revoked_at=found.revoked_at,
+        last_used_at=found.last_used_at,
+        prefix=credentials.shown(found.kid) if found.kind == credentials.API_KEY else UNSET,
+        public_key=bytes(found.material).decode() if found.kind in credentials.PUBLIC else UNSET,
+        secret=secret or UNSET,
+    )
+
+
+def member(found: models.Member) -> Member:
+    return Member(found.user.get_username(), cast("Any", found.role), found.created_at)
+
+
+def audit_entry(found: models.AuditEntry) -> AuditEntry:
+    return AuditEntry(**{name: getattr(found, name) for name in AuditEntry.__struct_fields__})
