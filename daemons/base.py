@@ -12,6 +12,7 @@ from typing import ClassVar
 from mqueue.core import metrics
 from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
+from tenants.settings_cache import SettingsCache
 
 log = logging.getLogger(__name__)
 AFTER_ERROR_S = 1.0
@@ -25,7 +26,7 @@ class Daemon(ABC):
 
     @classmethod
     @abstractmethod
-    def all_of(cls, cluster: Cluster, hot: Hot) -> "list[Daemon]":
+    def all_of(cls, cluster: Cluster, hot: Hot, settings: SettingsCache) -> "list[Daemon]":
         """Those that one process runs: one, or one a shard, so that a shard that hangs holds up nobody else's."""
 
     @abstractmethod
@@ -49,18 +50,20 @@ class Daemon(ABC):
         log.info("%s: stopped", self.name)
 
 
-async def run_all(cluster: Cluster, hot: Hot, daemons: Sequence[Daemon]) -> None:
+async def run_all(cluster: Cluster, hot: Hot, settings: SettingsCache, daemons: Sequence[Daemon]) -> None:
     """Until SIGINT or SIGTERM; each daemon finishes its round."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await cluster.open()
+    await settings.open()
     await hot.open(listen=False)
     try:
         tell_ready()
         await asyncio.gather(*(daemon.run(stop) for daemon in daemons))
     finally:
         await hot.close()
+        await settings.close()
         await cluster.close()
 
 

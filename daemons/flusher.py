@@ -11,6 +11,7 @@ from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
+from tenants.settings_cache import SettingsCache
 
 BATCH = 10_000
 POLL_S = 0.5
@@ -26,7 +27,7 @@ class Flusher(Daemon):
         self._rounds = 0
 
     @classmethod
-    def all_of(cls, cluster: Cluster, hot: Hot) -> list[Daemon]:  # noqa: ARG003
+    def all_of(cls, cluster: Cluster, hot: Hot, settings: SettingsCache) -> list[Daemon]:  # noqa: ARG003
         return [cls(shard) for shard in cluster.shards]
 
     async def run_once(self) -> float:

@@ -22,6 +22,7 @@ from mqueue.hot.refs import EVERYTHING, NOTHING, PLACE, place_of
 from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
+from tenants.settings_cache import SettingsCache
 
 FILL, LOW = 4_000, 2_000  # refs of one fill; a topic with fewer before its bound is filled
 KEEP, MOST = 10_000, 20_000  # refs of a topic: trimmed to, and when
@@ -45,7 +46,7 @@ class Prefetcher(Daemon):
         self._pages: dict[int, str] = {}
 
     @classmethod
-    def all_of(cls, cluster: Cluster, hot: Hot) -> list[Daemon]:
+    def all_of(cls, cluster: Cluster, hot: Hot, settings: SettingsCache) -> list[Daemon]:  # noqa: ARG003
         return [cls(shard, hot[shard], hot.building(number)) for number, shard in enumerate(cluster.shards)]
 
     async def run_once(self) -> float:

@@ -80,6 +80,6 @@ def lapse_now(engine: Engine) -> Callable[[int], Awaitable[None]]:
         shard = engine.cluster.shard_of_id(message_id)
         async with shard.connection() as connection:
             await connection.execute("UPDATE delivery SET until = now() WHERE id = %s AND state > 0", [message_id])
-        await LeaseDaemon(shard, engine.hot[shard]).run_once()
+        await LeaseDaemon(shard, engine.hot[shard], engine.settings.topic).run_once()
 
     return lapse

@@ -12,7 +12,7 @@ from mqueue.core.messages import MAX_REQUEST
 from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.hot import Shard
 from mqueue.hot.refs import Ref, place_of
-from shards.arrays import Int4s, Int8s, Texts, array
+from shards.arrays import Bools, Int4s, Int8s, Texts, array
 from shards.calls import change, fetch
 from shards.pools import Database
 from shards.sql import statement
@@ -28,6 +28,7 @@ class Lease:
 
     visibility_ms: int
     consumer: str
+    is_traced: bool
 
 
 class Claimed(NamedTuple):
@@ -71,6 +72,7 @@ class Claims:
             "limit": len(leases),
             "visibility_ms": array(Int4s, [lease.visibility_ms for lease in leases]),
             "consumer": array(Texts, [lease.consumer for lease in leases]),
+            "traced": leases[0].is_traced,
             "most": MAX_REQUEST,
         }
         rows = await metrics.timed(self._seconds, change(self._shard, statement("claim"), parameters))
@@ -106,6 +108,7 @@ class Claims:
             "epoch": array(Int4s, [ref.epoch for ref, _ in pairs]),
             "visibility_ms": array(Int4s, [lease.visibility_ms for _, lease in pairs]),
             "consumer": array(Texts, [lease.consumer for _, lease in pairs]),
+            "traced": array(Bools, [None if lease.is_traced else False for _, lease in pairs]),
             "most": MAX_REQUEST,
         }
         rows = await metrics.timed(self._seconds, change(self._shard, statement("claim_refs"), columns))

@@ -4,18 +4,13 @@ from typing import Any
 
 import msgspec
 
-from mqueue.core.messages import DEFAULT_MAX_RETRIES, MAX_REQUEST
+from mqueue.core.messages import MAX_REQUEST
 
 EMPTY = msgspec.Raw(b"{}")
 
 
 def headers(stored: str | None) -> msgspec.Raw:
     return msgspec.Raw(stored.encode()) if stored else EMPTY
-
-
-def retries(stored: int | None) -> int:
-    """Its topic's, unless it has its own."""
-    return DEFAULT_MAX_RETRIES if stored is None else stored
 
 
 def content(is_json: bool, payload: bytes) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Dequeuing:
         line = self._lines.get(number)
         if line is None:
             shard = self._cluster.shard_of_topic(*name)
-            source = Source(name, number, shard, self._claims[shard], self._hot[shard])
+            source = Source(name, number, shard, self._claims[shard], self._hot[shard], settings=self._topics.settings)
             line = self._lines[number] = Line(source, self._hot, partial(self._forget, number))
         found = await line.take(wanted, consumer)
         metrics.DEQUEUED.add(len(found), *name)

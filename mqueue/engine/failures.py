@@ -2,7 +2,7 @@
 
 import datetime
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,15 @@ import msgspec
 from mqueue.core import metrics
 from mqueue.core.messages import MAX_ERROR, Retry
 from mqueue.core.retry import Failure, decide
-from mqueue.engine.contents import retries
 from mqueue.engine.hot import Shard
 from shards.partitions import with_partitions
 from shards.pools import Database
 from shards.sql import statement
+from tenants.snapshot import TopicSettings
 
 NACKED, LAPSED = 4, 5  # kinds of event
 LAPSE_ERROR = "lease expired"
+Settings = Callable[[int], TopicSettings]  # by the topic's number
 Outcome = tuple[str, str, str | None]  # namespace, topic, why it is dead
 _retry = msgspec.json.Decoder(Retry)
 
@@ -34,7 +35,7 @@ class Wish:
 
 
 async def fail_leases(
-    shard: Database, hot: Shard, columns: dict[str, Any], wishes: Sequence[Wish]
+    shard: Database, hot: Shard, settings: Settings, columns: dict[str, Any], wishes: Sequence[Wish]
 ) -> dict[int, datetime.datetime | None]:
     """For each position that named a live lease: when it is due again, or None if it is dead."""
 
@@ -45,7 +46,7 @@ async def fail_leases(
             verdicts = []
             for row in seen.values():
                 wish = wishes[row[0]]
-                failure = _failure(row, delay_ms=wish.delay_ms, rejected=wish.dead)
+                failure = _failure(row, settings, delay_ms=wish.delay_ms, rejected=wish.dead)
                 verdicts.append((row, failure, NACKED, _kept(wish.error), wish.consumer))
             decided = _decided(verdicts)
             waiting = await (await connection.execute(statement("fail"), decided)).fetchall() if verdicts else []
@@ -58,7 +59,7 @@ async def fail_leases(
     return decided
 
 
-async def fail_overdue(shard: Database, hot: Shard, limit: int, back_s: float | None = None) -> int:
+async def fail_overdue(shard: Database, hot: Shard, settings: Settings, limit: int, back_s: float | None = None) -> int:
     """End up to `limit` leases whose deadline has passed, in the last seconds or ever, and bury as many that wait past
     their ttl; how many."""
     topics: set[int] = set()
@@ -70,7 +71,7 @@ async def fail_overdue(shard: Database, hot: Shard, limit: int, back_s: float | 
             verdicts = []
             for row in rows:
                 held = row[0] is not None
-                failure = _failure(row, lapsed_at=row[0], waiting=not held)
+                failure = _failure(row, settings, lapsed_at=row[0], waiting=not held)
                 verdicts.append((row, failure, LAPSED if held else None, LAPSE_ERROR if held else None, None))
             decided = _decided(verdicts)
             waiting = await (await connection.execute(statement("fail"), decided)).fetchall() if verdicts else []
@@ -83,12 +84,14 @@ async def fail_overdue(shard: Database, hot: Shard, limit: int, back_s: float | 
     return len(outcomes)
 
 
-def _failure(row: tuple[Any, ...], **more: Any) -> Failure:
-    _, _, _, attempts, expiry, max_retries, retry, *_ = row
+def _failure(row: tuple[Any, ...], settings: Settings, **more: Any) -> Failure:
+    """By what the message says itself, and by its topic's settings where it says nothing."""
+    _, _, _, attempts, expiry, max_retries, retry, *_, topic = row
+    topics = settings(topic)
     return Failure(
         attempt=attempts,
-        max_retries=retries(max_retries),
-        retry=_retry.decode(retry) if retry else Retry(),
+        max_retries=topics.max_retries if max_retries is None else max_retries,
+        retry=_retry.decode(retry) if retry else topics.retry,
         expiry=expiry,
         **more,
     )

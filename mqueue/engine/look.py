@@ -7,7 +7,7 @@ from typing import Any
 
 from mqueue.core.errors import NotFound
 from mqueue.core.messages import Depth, Event, Find, Looked, Place, StatsPage
-from mqueue.engine.contents import Page, content, headers, retries
+from mqueue.engine.contents import Page, content, headers
 from mqueue.engine.topics import Topics
 from shards.calls import fetch
 from shards.cluster import Cluster
@@ -84,14 +84,15 @@ class Looking:
         if number is None or not ids:
             return []
         rows = await fetch(self._cluster.shard_of_topic(*name), statement("look"), {"ids": ids, "topic": number})
-        return [_looked(name, row) for row in rows if row[1] not in (None, "deleted")]
+        topics_retries = self._topics.settings(number).max_retries
+        return [_looked(name, row, topics_retries) for row in rows if row[1] not in (None, "deleted")]
 
 
 def _bytes(message: Looked) -> bytes:
     return bytes(message.body) if message.body else message.payload or b""
 
 
-def _looked(name: Name, row: Any) -> Looked:
+def _looked(name: Name, row: Any, topics_retries: int) -> Looked:
     number, state, priority, is_json, payload, named, traceparent, attempts, max_retries, enqueued_at, *rest = row
     deliver_after, due, lease_expires_at, expires_at, key, died_at, error, reason = rest
     more: dict[str, Any] = content(is_json, payload)
@@ -107,7 +108,7 @@ def _looked(name: Name, row: Any) -> Looked:
         priority=priority,
         headers=headers(named),
         attempts=attempts or 0,
-        max_retries=retries(max_retries),
+        max_retries=topics_retries if max_retries is None else max_retries,
         enqueued_at=enqueued_at,
         deliver_after=deliver_after,
         due=due,

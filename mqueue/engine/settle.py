@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mqueue.core import metrics, receipts
 from mqueue.core.errors import MqueueError, NotLeased, StaleReceipt
-from mqueue.core.messages import DEFAULT_VISIBILITY_MS, Nack, Settle
+from mqueue.core.messages import Nack, Settle
 from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.failures import NACKED, Wish, fail_leases
 from mqueue.engine.hot import Hot
@@ -132,7 +132,9 @@ class Settling:
         return {row[0]: Settled("released") for row in found}
 
     async def _extend(self, shard: Database, rows: list[Row]) -> Outcomes:
-        wanted = [getattr(row.settle, "visibility_ms", None) or DEFAULT_VISIBILITY_MS for row in rows]
+        wanted = [
+            getattr(row.settle, "visibility_ms", None) or self._topics.settings(row.topic).visibility_ms for row in rows
+        ]
         found = await change(shard, statement("extend"), _columns(rows) | {"visibility_ms": wanted})
         return {position: Settled("extended", until) for position, until in found}
 
@@ -142,7 +144,7 @@ class Settling:
             for row in rows
             if isinstance(row.settle, Nack)
         ]
-        decided = await fail_leases(shard, self._hot[shard], _columns(rows), wishes)
+        decided = await fail_leases(shard, self._hot[shard], self._topics.settings, _columns(rows), wishes)
         metrics.NACKED.count(rows[position].settle for position in decided)
         return {position: _nacked(due) for position, due in decided.items()}
 

@@ -7,12 +7,12 @@ from msgspec import UNSET
 from mqueue.core import receipts
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import (
-    DEFAULT_VISIBILITY_MS,
     MAX_REQUEST,
     Delivered,
 )
 from mqueue.engine.claims import Claimed, Claims, Lease
-from mqueue.engine.contents import content, headers, retries
+from mqueue.engine.contents import content, headers
+from mqueue.engine.failures import Settings
 from mqueue.engine.hot import Shard
 from mqueue.engine.line import Waiter
 from mqueue.hot.refs import EVERYTHING, NOTHING, due_of, read
@@ -21,6 +21,7 @@ from shards.calls import fetch
 from shards.pools import Database
 from shards.sql import statement
 from tenants.registry import Name
+from tenants.snapshot import TopicSettings
 
 ROUNDS = 10
 
@@ -28,9 +29,10 @@ ROUNDS = 10
 class Want:
     """What one consumer has been given so far, and what more it takes."""
 
-    def __init__(self, waiter: Waiter) -> None:
+    def __init__(self, waiter: Waiter, settings: TopicSettings) -> None:
         wanted = waiter.wanted
-        self.lease = Lease(wanted.visibility_ms or DEFAULT_VISIBILITY_MS, waiter.consumer)
+        visibility_ms = wanted.visibility_ms or settings.visibility_ms
+        self.lease = Lease(visibility_ms, waiter.consumer, is_traced=settings.tracing)
         self.left, self.rows = wanted.limit, list[Claimed]()
         self._bytes = 0
 
@@ -47,12 +49,18 @@ class Want:
 
 
 class Source:
-    def __init__(self, name: Name, topic: int, shard: Database, claims: Claims, hot: Shard) -> None:
+    def __init__(
+        self, name: Name, topic: int, shard: Database, claims: Claims, hot: Shard, *, settings: Settings
+    ) -> None:
+        self._settings = settings
         self._name, self._topic, self._shard, self._claims, self._hot = name, topic, shard, claims, hot
         self._head = Head(is_hot=False)
 
     async def claim(self, waiters: list[Waiter]) -> tuple[list[list[Delivered]], bool]:
-        wants = [Want(waiter) for waiter in waiters]
+        settings = self._settings(self._topic)
+        if settings.paused:
+            return [[] for _ in waiters], True
+        wants = [Want(waiter, settings) for waiter in waiters]
         place = await self._claim_hot(wants)
         nothing_left = place == EVERYTHING
         for _ in range(ROUNDS):
@@ -60,7 +68,10 @@ class Source:
                 break
             nothing_left = await self._claim_cold(wants, place)
         found = [
-            [_delivered(self._name, row) for row in sorted(want.rows, key=lambda row: (row.priority, row.due, row.id))]
+            [
+                _delivered(self._name, row, settings)
+                for row in sorted(want.rows, key=lambda row: (row.priority, row.due, row.id))
+            ]
             for want in wants
         ]
         return found, nothing_left
@@ -116,7 +127,7 @@ class Source:
         return not too_much
 
 
-def _delivered(name: Name, row: Claimed) -> Delivered:
+def _delivered(name: Name, row: Claimed, settings: TopicSettings) -> Delivered:
     return Delivered(
         id=row.id,
         namespace=name[0],
@@ -125,7 +136,7 @@ def _delivered(name: Name, row: Claimed) -> Delivered:
         headers=headers(row.headers),
         traceparent=row.traceparent or UNSET,
         attempt=row.attempts,
-        max_retries=retries(row.max_retries),
+        max_retries=settings.max_retries if row.max_retries is None else row.max_retries,
         enqueued_at=row.enqueued_at,
         deliver_after=row.deliver_after,
         lease_expires_at=row.until,

@@ -11,6 +11,7 @@ from shards.pools import Database
 from shards.sql import statement
 from tenants.registry import Name, find_topics, make_topics
 from tenants.settings_cache import SettingsCache
+from tenants.snapshot import TopicSettings
 
 LOOK_AGAIN_S = 0.1
 
@@ -27,6 +28,9 @@ class Topics:
         self._noted: dict[Database, set[int]] = {}
         self._awaited: dict[Name, asyncio.Event] = {}
         self._finds: Coalescer[Name, int | None] = Coalescer(self._look_up_each, most=10_000, name="find topics")
+
+    def settings(self, number: int) -> TopicSettings:
+        return self._settings.topic(number)
 
     async def find(self, name: Name) -> int | None:
         number = self._numbers.get(name)

@@ -29,6 +29,7 @@ WITH levels AS (
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts, CASE WHEN attempts = 1 THEN 2 ELSE 3 END, consumer FROM claimed
+    WHERE %(traced)s
 ), tallied AS (
     INSERT INTO tally_delta
     SELECT topic, bucket(due), -count(*), 0, 0 FROM claimed GROUP BY 1, 2

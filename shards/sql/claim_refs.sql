@@ -1,9 +1,10 @@
--- Lease the messages of these refs: arrays of id, epoch, visibility and consumer. Only rows that still wait with that
+-- Lease the messages of these refs: arrays of id, epoch, visibility, consumer and traced (null: yes). Only rows that still wait with that
 -- epoch, are due by our clock and not past their ttl become leases. Answers the position of each that did, and what its
 -- consumer gets to see; payloads stop where they add up to %(most)s bytes: the rest are null, but for the first.
 WITH given AS (
-    SELECT * FROM unnest(%(id)s::bigint[], %(epoch)s::integer[], %(visibility_ms)s::integer[], %(consumer)s::text[])
-        WITH ORDINALITY AS given (id, epoch, visibility_ms, consumer, n)
+    SELECT * FROM unnest(%(id)s::bigint[], %(epoch)s::integer[], %(visibility_ms)s::integer[], %(consumer)s::text[],
+                         %(traced)s::boolean[])
+        WITH ORDINALITY AS given (id, epoch, visibility_ms, consumer, traced, n)
 ), claimed AS (
     UPDATE delivery d
     SET state = 2, epoch = d.epoch + 1, attempts = d.attempts + 1,
@@ -11,10 +12,11 @@ WITH given AS (
     FROM given g
     WHERE d.id = g.id AND d.epoch = g.epoch AND d.state + 0 = 0 AND d.due <= now()
       AND (d.expiry IS NULL OR d.expiry > now())
-    RETURNING d.*, g.consumer, g.n
+    RETURNING d.*, g.consumer, g.traced, g.n
 ), logged AS (
     INSERT INTO event (id, topic, epoch, attempt, kind, consumer)
     SELECT id, topic, epoch, attempts, CASE WHEN attempts = 1 THEN 2 ELSE 3 END, consumer FROM claimed
+    WHERE traced IS NOT FALSE
 ), tallied AS (
     INSERT INTO tally_delta
     SELECT topic, bucket(due), -count(*), 0, 0 FROM claimed GROUP BY 1, 2

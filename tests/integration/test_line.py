@@ -132,7 +132,7 @@ async def test_a_lapse_is_judged_before_a_move(engine: Engine, namespace: str) -
         await connection.execute("UPDATE delivery SET until = now() WHERE id = %s", [number])
     with pytest.raises(Leased):
         await engine.waiting.move("m", number, Move(namespace, "t", priority=1))
-    await LeaseDaemon(shard, engine.hot[shard]).run_once()
+    await LeaseDaemon(shard, engine.hot[shard], engine.settings.topic).run_once()
     assert await take(engine, namespace) == []
 
 
@@ -216,7 +216,7 @@ async def test_what_waits_is_found_though_the_answer_of_its_commit_was_lost(
             await connection.execute(
                 "UPDATE delivery SET until = now() WHERE id = ANY(%s)", [[one.id for one in found]]
             )
-        await LeaseDaemon(topic.shard, engine.hot[topic.shard]).run_once()
+        await LeaseDaemon(topic.shard, engine.hot[topic.shard], engine.settings.topic).run_once()
     else:
         leases = [(one.id, 1) for one in found]
         await engine.dequeue.__self__._claims[topic.shard].release(topic.number, leases)  # type: ignore[attr-defined]

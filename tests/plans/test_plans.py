@@ -91,6 +91,7 @@ CLAIM = {
     "visibility_ms": array(Int4s, [30_000] * 100),
     "consumer": array(Texts, ["c"] * 100),
     "most": 1 << 24,
+    "traced": True,
 }
 FILL = {"topic": 1, "priority": 0, "due": "-infinity", "id": 0, "limit": 100}
 AHEAD = {"topic": [1], "since": [None], "until": "2026-01-01", "limit": 100}
@@ -171,6 +172,7 @@ SETTLE = {
     "epoch": array(Int4s, [0] * 100),
     "consumer": CLAIM["consumer"],
     "visibility_ms": CLAIM["visibility_ms"],
+    "traced": None,
 }
 BY_ID: dict[str, dict[str, Any]] = {
     "claim": CLAIM,

@@ -11,6 +11,7 @@ from daemons.prefetcher import Prefetcher
 from mqueue.core.conf import conf
 from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
+from tenants.settings_cache import SettingsCache
 
 DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (Flusher, LeaseDaemon, Prefetcher)}
 
@@ -28,5 +29,7 @@ class Command(BaseCommand):
     async def _run(self, name: str) -> None:
         cluster = Cluster(conf())
         hot = Hot(conf(), cluster)
+        settings = SettingsCache(cluster.control, {})
         chosen = DAEMONS.values() if name == "all" else [DAEMONS[name]]
-        await run_all(cluster, hot, [daemon for kind in chosen for daemon in kind.all_of(cluster, hot)])
+        daemons = [daemon for kind in chosen for daemon in kind.all_of(cluster, hot, settings)]
+        await run_all(cluster, hot, settings, daemons)
