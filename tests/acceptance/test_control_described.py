@@ -94,6 +94,6 @@ def sendable(body: Any) -> Any:
     """What OpenAPI cannot say: which kind of key wants a public one, and that an expiry lies ahead. A whole number is
     written without a fraction."""
     body = hitting(body, {})
-    if isinstance(body, dict) and "kind" in body | {"public_key": 0} and ("public_key" in body or "expires_at" in body):
+    if isinstance(body, dict) and ("public_key" in body or "expires_at" in body):
         return {"name": body.get("name", ""), "scopes": body.get("scopes")}
     return body
