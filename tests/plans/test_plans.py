@@ -163,6 +163,22 @@ def test_what_reads_again_and_again_does_not_wade_through_dead_rows(
         assert shard.buffers(name, parameters) < 2 * before + 50
 
 
+def test_a_page_of_dead_letters_does_not_wade_through_those_of_another_topic(shard: Shard) -> None:
+    for number in (1, 2):
+        query = "INSERT INTO topic (id, namespace, name) VALUES (%s, 'n', %s)"
+        shard.connection.execute(query, [number, f"t{number}"])
+    shard.connection.execute("""
+        INSERT INTO dead_letter (id, enqueued_at, topic, day, epoch, payload_bytes, attempts, priority, is_json,
+                                 payload, reason)
+        SELECT n, now(), 1, current_date, 1, 1, 1, 5, true, '1', 'expired' FROM generate_series(1::bigint, 100000) n
+    """)
+    shard.connection.execute("ANALYZE dead_letter; ANALYZE topic")
+    parameters = {"namespace": "n", "topic": None, "after": 5, "limit": 100}
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        shard.connection.execute(f"SET plan_cache_mode = {mode}")
+        assert shard.buffers("dead_page", parameters) < 50
+
+
 IDS = array(Int8s, range(1, 101))
 DUE = array(Timestamps, [datetime(2026, 1, 1, tzinfo=UTC)] * 100)
 SETTLE = {
