@@ -77,6 +77,8 @@ class Source:
         return found, nothing_left
 
     async def next_due_in(self) -> float | None:
+        if self._settings(self._topic).paused:
+            return None  # nothing comes of it: whoever waits looks again in a while
         if self._head.is_hot:
             return self._hot.clock.until_s(self._head.next_due_us) if self._head.next_due_us else None
         ((next_due, now),) = await fetch(self._shard, statement("next_due"), {"topic": self._topic})

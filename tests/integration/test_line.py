@@ -15,7 +15,9 @@ from mqueue.engine import claims, failures, inserts
 from mqueue.engine.engine import Engine
 from mqueue.engine.line import Line, Waiter
 from mqueue.engine.settle import Settled
+from mqueue.engine.source import Source
 from shards.routing import SLOTS, slot_of
+from tenants.snapshot import TopicSettings
 from tests.integration.messages import message, send
 from tests.integration.test_hot import Topic, bodies, redis, take, topic
 
@@ -283,3 +285,21 @@ async def test_many_messages_of_one_time_do_not_stop_the_horizon(
         await topic.prefetcher.run_once()
         await asyncio.sleep(0.05)
     assert int((await topic.head())["horizon"]) > engine.hot[topic.shard].clock.now_us()
+
+
+async def test_a_poll_of_a_paused_topic_looks_once_in_a_while(engine: Engine, topic: Topic, monkeypatch: Any) -> None:
+    """Also when something has come due meanwhile, which a topic that is not paused would look for at once."""
+    await send(engine, message(topic.namespace, delay_ms=200))
+    assert await engine.dequeue("c", Dequeue(topic.namespace, "t")) == []  # the head knows what comes next
+    monkeypatch.setitem(engine.settings._topics, topic.number, TopicSettings(paused=True))
+    looks = 0
+    claim = Source.claim
+
+    async def counted(source: Source, waiters: list[Waiter]) -> Any:
+        nonlocal looks
+        looks += 1
+        return await claim(source, waiters)
+
+    monkeypatch.setattr(Source, "claim", counted)
+    assert await engine.dequeue("c", Dequeue(topic.namespace, "t", wait_ms=1500)) == []
+    assert 1 <= looks < 8
