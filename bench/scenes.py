@@ -28,7 +28,7 @@ SCENES = (
         Scene((name,), churn.scene, "full", f"minutes of traffic: {churn.CHURNS[name][0]}")  # each has its own service
         for name in churn.NAMES
     ),
-    Scene(overhead.NAMES, overhead.scene, "full", "what events and metrics cost"),
+    Scene(overhead.NAMES, overhead.scene, "full", "what tracing and metrics cost"),
     *(Scene((name,), scaling.scene, "full", scaling.CURVES[name][0]) for name in scaling.NAMES),
     Scene(suite.NAMES, suite.scene, "peers", "other queues on the same servers, and mqueue in the same rounds"),
 )

@@ -52,6 +52,7 @@ class Api:
 class Metrics:
     folder: Path  # the files that processes count in: shared by all whose numbers are shown together
     topics: int  # as many are told apart
+    counters: bool  # or only what is looked up at a scrape
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ def read(env: Mapping[str, str]) -> Conf:
         metrics=Metrics(
             folder=Path(reader.text("METRICS_DIR", str(data / "run" / "metrics"))).expanduser().absolute(),
             topics=reader.integer("METRICS_TOPICS", 500, 1, 100_000),
+            counters=reader.flag("METRICS_COUNTERS", True),
         ),
         shard_urls=shard_urls,
         control_url=reader.url("CONTROL_DATABASE_URL") or _control_beside(shard_urls, embedded),

@@ -21,6 +21,7 @@ FOLDER = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]) if "PROMETHEUS_MULTIPROC_D
 if FOLDER:  # before the first metric is made, here or in django-prometheus
     values.ValueClass = Seat(FOLDER, os.environ.get("MQUEUE_SERVICE", "other")).cell
 
+COUNTS = FOLDER is None or conf().metrics.counters
 OTHER = "_other"  # no namespace and no topic can be called so
 PLACE = ("namespace", "topic")
 T = TypeVar("T")
@@ -65,6 +66,8 @@ class TopicCounter:
 
     def add(self, count: int, *labels: str) -> None:
         """The labels are the namespace, the topic, and whatever else this counter has."""
+        if not COUNTS:
+            return
         child = self._children.get(labels)
         if child is None:
             place = self._names.shown((labels[0], labels[1]))
@@ -74,6 +77,8 @@ class TopicCounter:
         child.inc(count)
 
     def count(self, messages: Iterable[Placed], *more: str) -> None:
+        if not COUNTS:
+            return
         counts: dict[Name, int] = {}
         for message in messages:
             name = (message.namespace, message.topic)
@@ -84,11 +89,15 @@ class TopicCounter:
 
 class Distribution(Histogram):
     def observe(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
+        if not COUNTS:
+            return
         self._sum.inc(amount)
         self._buckets[bisect_left(self._upper_bounds, amount)].inc(1)
 
     def observe_each(self, amounts: Iterable[float]) -> None:
         """As `observe` of each, at the cost of a few."""
+        if not COUNTS:
+            return
         counts: dict[int, int] = {}
         total = 0.0
         for amount in amounts:

@@ -89,6 +89,15 @@ def test_the_bound_comes_from_the_environment(counting: Counting) -> None:
     assert counting.found() == {"a": 1, "b": 1, OTHER: 1}
 
 
+def test_counters_can_be_turned_off(counting: Counting) -> None:
+    counting.start("a", "b", METRICS_COUNTERS="false")
+    assert counting.found() == {}
+    assert counting.found("mqueue_commit_seconds_count") == {"": 0}
+    assert seats.sitting(counting.folder) == {"api": 1}
+    counting.start("c", METRICS_COUNTERS="true")
+    assert counting.found() == {"c": 1}
+
+
 def test_many_observations_are_as_many_single_ones() -> None:
     amounts = [0.0, 0.5, 1, 1.5, 7, 100]
     one, many = (Distribution(f"test_{name}_seconds", "x", buckets=(0.5, 1, 5)) for name in ("one", "many"))
