@@ -57,7 +57,7 @@ class Message(Struct, frozen=True, gc=False):
     ttl_ms: Annotated[int, Meta(ge=1, le=10 * 365 * 86_400_000)] | None = None
     idempotency_key: Key | None = None
     headers: Headers | None = None
-    traceparent: Annotated[str, Meta(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")] | None = None
+    traceparent: Annotated[str, Meta(pattern=names.TRACEPARENT)] | None = None
     max_retries: Annotated[int, Meta(ge=0, le=1000)] | None = None
     retry: Retry | None = None
 

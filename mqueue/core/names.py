@@ -1,4 +1,4 @@
-"""What a namespace and a topic may be called."""
+"""What a namespace and a topic may be called, and other text that has a form."""
 
 import re
 
@@ -6,6 +6,7 @@ NAMESPACE = r"^[a-z0-9][a-z0-9_-]{0,62}\Z"
 TOPIC = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}\Z"
 TEXT = r"^[^\x00]*\Z"  # what PostgreSQL stores as text
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\Z"
+TRACEPARENT = r"^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z"
 
 is_namespace = re.compile(NAMESPACE).match
 is_topic = re.compile(TOPIC).match
