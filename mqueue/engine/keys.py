@@ -4,6 +4,9 @@ A key's row lies on the shard of its own slot and names one message. It is taken
 the key is confirmed. Whoever finds a key that is taken and not confirmed adds the message under the id that it names:
 only one of them succeeds. Where he wants another topic, he first makes sure that the named message never comes (a
 fence), and then gives the key to his own.
+
+Requests that want several keys for different topics would fence each other for ever if all were as hasty. So the one
+with the lower ids goes ahead and the other waits for it, for a second at most: by then it has crashed.
 """
 
 import asyncio
@@ -16,10 +19,13 @@ from mqueue.core.errors import ShardUnavailable
 from shards.calls import fetch
 from shards.cluster import Cluster
 from shards.pools import Database
+from shards.routing import SLOTS
 from shards.sql import statement
 
 Key = tuple[str, str]  # namespace, key
-ROUNDS = 20
+ROUNDS = 50
+PAUSES_S = (0.005, 0.05)  # between two rounds: the first, and the longest
+PATIENCE_S = 1.0
 
 
 @dataclass(slots=True)
@@ -59,10 +65,12 @@ class Keys:
     async def _take_on(self, shard: Database, claims: list[Claim]) -> None:
         left = claims
         try:
-            for _ in range(ROUNDS):
+            for turn in range(ROUNDS):
                 left = await self._one_round(shard, left)
                 if not left:
                     return
+                first, longest = PAUSES_S
+                await asyncio.sleep(min(longest, first * 2**turn))
             error: Exception = ShardUnavailable("Too many requests race for one idempotency key", retry_after_s=1.0)
         except Exception as raised:  # noqa: BLE001  it is the answer for these keys; the others go on
             error = raised
@@ -80,9 +88,10 @@ class Keys:
         return [claim for claim in others if not await self._settled(shard, claim, owners.get(claim.key))]
 
     async def _settled(self, shard: Database, claim: Claim, owner: Any) -> bool:
+        """False where somebody was quicker, or comes first."""
         if owner is None:
             return False
-        number, topic, confirmed = owner
+        number, topic, confirmed, held_s = owner
         if confirmed:
             claim.id, claim.is_there = number, True
             return True
@@ -90,6 +99,8 @@ class Keys:
         if topic == claim.topic and not await self.fenced_among(home, [number]):
             claim.id = number
             return True
+        if topic != claim.topic and held_s < PATIENCE_S and number // SLOTS < claim.id // SLOTS:
+            return False
         await _execute(home, statement("fence"), {"id": number})
         if not await self.fenced_among(home, [number]):
             claim.id, claim.is_there, claim.unconfirmed_topic = number, True, topic

@@ -73,7 +73,7 @@ class Looking:
         rows = await fetch(shard, statement("key_owners"), {"namespace": [namespace], "key": [key]})
         if not rows:
             return []
-        _, _, message_id, number, _ = rows[0]
+        message_id, number = rows[0][2:4]
         names = await fetch(self._cluster.shard_of_id(message_id), statement("topic_name"), {"id": number})
         if not names or topic not in (None, names[0][0]):
             return []

@@ -181,6 +181,30 @@ async def test_a_fenced_message_never_comes(engine: Engine, namespace: str, monk
     assert stats == {"elsewhere": 1, "t": 1}
 
 
+async def test_requests_that_want_the_same_keys_for_different_topics_all_end(
+    engine: Engine, namespace: str, monkeypatch: Any
+) -> None:
+    """However slow each is: else each would take the keys of the others before they get to use them."""
+    add = Inserts.add
+
+    async def slow(self: Inserts, rows: list[Any]) -> Any:
+        await asyncio.sleep(0.03)
+        return await add(self, rows)
+
+    monkeypatch.setattr(Inserts, "add", slow)
+    requests = [
+        [message(namespace, f"t{(n + k) % 6}", idempotency_key=f"k{(n * 7 + k) % 20}") for k in range(20)]
+        for n in range(12)
+    ]
+    results = await asyncio.gather(*(engine.enqueue("p", request) for request in requests))
+    assert [result.error for result in results] == [None] * len(results)
+    found = [
+        dict(zip((m.idempotency_key for m in r), x.ids, strict=True)) for r, x in zip(requests, results, strict=True)
+    ]
+    assert found == [found[0]] * len(found)
+    assert sum(result.duplicates for result in results) == 11 * 20
+
+
 async def test_a_key_may_be_used_again_after_its_window(engine: Engine, namespace: str, shard_0: Any) -> None:
     first = await send(engine, message(namespace, idempotency_key="k"))
     for shard in engine.cluster.shards:
