@@ -4,7 +4,8 @@ import datetime
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from mqueue.core import metrics
 from mqueue.core.errors import ShardUnavailable
@@ -12,7 +13,7 @@ from mqueue.core.messages import MAX_REQUEST
 from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.hot import Shard
 from mqueue.hot.refs import Ref, place_of
-from shards.arrays import Bools, Int4s, Int8s, Texts, array
+from shards.arrays import Bools, Int4s, Int8s, Texts, Timestamps, array
 from shards.calls import change, fetch
 from shards.pools import Database
 from shards.sql import statement
@@ -51,6 +52,14 @@ class Claimed(NamedTuple):
     deliver_after: datetime.datetime | None
 
 
+class Ask(NamedTuple):
+    """The first due messages of a topic from a place on are wanted, one for each lease."""
+
+    topic: int
+    place: str
+    leases: Sequence[Lease]
+
+
 class Claims:
     """On one shard. Claims of several topics share a statement."""
 
@@ -60,23 +69,17 @@ class Claims:
         self._by_ref: Coalescer[list[tuple[Ref, Lease]], list[Claimed | None]] = Coalescer(
             self._claim_refs, most=MOST, flights=FLIGHTS, name="claim"
         )
+        self._by_place: Coalescer[Ask, list[Claimed]] = Coalescer(
+            self._claim_places, most=MOST, flights=FLIGHTS, name="claim_cold"
+        )
 
     async def refs(self, wanted: list[tuple[Ref, Lease]]) -> list[Claimed | None]:
         """For each ref its lease, or None where its row is not what the ref says."""
         return await self._by_ref.submit(wanted, len(wanted))
 
-    async def head(self, topic: int, place: str, leases: Sequence[Lease]) -> list[Claimed]:
-        """The first due messages of a topic from a place on, as many as there are leases wanted."""
-        parameters = place_of(place) | {
-            "topic": topic,
-            "limit": len(leases),
-            "visibility_ms": array(Int4s, [lease.visibility_ms for lease in leases]),
-            "consumer": array(Texts, [lease.consumer for lease in leases]),
-            "traced": leases[0].is_traced,
-            "most": MAX_REQUEST,
-        }
-        rows = await metrics.timed(self._seconds, change(self._shard, statement("claim"), parameters))
-        return [Claimed(*row) for row in rows]
+    async def head(self, ask: Ask) -> list[Claimed]:
+        """In order. Nobody may ask for a topic again before its answer is there."""
+        return await self._by_place.submit(ask, len(ask.leases))
 
     async def early_among(self, refs: Sequence[Ref]) -> list[Ref]:
         """Those whose rows are not due yet by PostgreSQL's clock."""
@@ -111,10 +114,35 @@ class Claims:
             "traced": array(Bools, [None if lease.is_traced else False for _, lease in pairs]),
             "most": MAX_REQUEST,
         }
-        rows = await metrics.timed(self._seconds, change(self._shard, statement("claim_refs"), columns))
-        found = {row[0]: Claimed(*row) for row in rows}
+        found = await self._claim("claim_refs", columns)
         answers, position = [], 0
         for part in parts:
             answers.append([found.get(position + n + 1) for n in range(len(part))])
             position += len(part)
         return answers
+
+    async def _claim_places(self, asks: Sequence[Ask]) -> list[list[Claimed]]:
+        places = [place_of(ask.place) for ask in asks]
+        counts = [len(ask.leases) for ask in asks]
+        ends = list(accumulate(counts))
+        leases = [lease for ask in asks for lease in ask.leases]
+        columns = {
+            "topic": array(Int4s, [ask.topic for ask in asks]),
+            "priority": array(Int4s, [place["priority"] for place in places]),
+            "due": array(Timestamps, [place["due"] for place in places]),
+            "id": array(Int8s, [place["id"] for place in places]),
+            "wanted": array(Int4s, counts),
+            "start": array(Int4s, [end - count for end, count in zip(ends, counts, strict=True)]),
+            "traced": array(Bools, [ask.leases[0].is_traced for ask in asks]),
+            "visibility_ms": array(Int4s, [lease.visibility_ms for lease in leases]),
+            "consumer": array(Texts, [lease.consumer for lease in leases]),
+            "most": MAX_REQUEST,
+        }
+        found = await self._claim("claim", columns)
+        numbers = (range(end - count + 1, end + 1) for end, count in zip(ends, counts, strict=True))
+        return [[found[n] for n in part if n in found] for part in numbers]
+
+    async def _claim(self, name: str, columns: dict[str, Any]) -> dict[int, Claimed]:
+        """By the number of the lease, from 1 on."""
+        rows = await metrics.timed(self._seconds, change(self._shard, statement(name), columns))
+        return {row[0]: Claimed(*row) for row in rows}

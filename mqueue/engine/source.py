@@ -1,5 +1,6 @@
 """What one topic gives to its consumers: refs from its hot head first, and the rest straight from PostgreSQL."""
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec import UNSET
@@ -10,7 +11,7 @@ from mqueue.core.messages import (
     MAX_REQUEST,
     Delivered,
 )
-from mqueue.engine.claims import Claimed, Claims, Lease
+from mqueue.engine.claims import Ask, Claimed, Claims, Lease
 from mqueue.engine.contents import content, headers
 from mqueue.engine.failures import Settings
 from mqueue.engine.hot import Shard
@@ -55,6 +56,7 @@ class Source:
         self._settings = settings
         self._name, self._topic, self._shard, self._claims, self._hot = name, topic, shard, claims, hot
         self._head = Head(is_hot=False)
+        self._one_at_a_time = asyncio.Lock()
 
     async def claim(self, waiters: list[Waiter]) -> tuple[list[list[Delivered]], bool]:
         settings = self._settings(self._topic)
@@ -118,7 +120,8 @@ class Source:
     async def _claim_cold(self, wants: list[Want], place: str) -> bool:
         """Whether nothing more is due."""
         open_wants = [want for want in wants for _ in range(want.left)]
-        rows = await self._claims.head(self._topic, place, [want.lease for want in open_wants])
+        async with self._one_at_a_time:
+            rows = await self._claims.head(Ask(self._topic, place, [want.lease for want in open_wants]))
         all_taken = await self._hand_out(list(zip(rows, open_wants, strict=False)))
         return all_taken and len(rows) < len(open_wants)
 

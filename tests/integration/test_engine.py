@@ -9,6 +9,7 @@ import pytest
 from mqueue.core import receipts
 from mqueue.core.errors import NamespaceNotFound, NotLeased, StaleReceipt
 from mqueue.core.messages import Delivered, Dequeue, Settle
+from mqueue.engine.claims import Claimed, Claims
 from mqueue.engine.engine import Engine
 from mqueue.engine.settle import Settled
 from mqueue.engine.topics import Topics
@@ -40,6 +41,27 @@ async def test_the_order_is_priority_then_time_then_id(engine: Engine, namespace
     await send(engine, message(namespace, body="f", priority=255), message(namespace, body="b", priority=1))
     assert bodies(await take(engine, namespace, limit=4)) == ["a", "b", "c", "d"]
     assert bodies(await take(engine, namespace)) == ["e", "f"]
+
+
+async def test_topics_that_nobody_consumed_yet_share_claims_and_mix_nothing(
+    engine: Engine, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [f"t{n}" for n in range(60)]
+    await send(engine, *(message(namespace, t, body=[t, p], priority=p) for p in (7, 3, 5) for t in topics))
+    await send(engine, *(message(namespace, t, body="later", priority=0, delay_ms=60_000) for t in topics))
+    statements: list[str] = []
+    claim = Claims._claim
+
+    async def counted(self: Claims, name: str, columns: dict[str, Any]) -> dict[int, Claimed]:
+        statements.append(name)
+        return await claim(self, name, columns)
+
+    monkeypatch.setattr(Claims, "_claim", counted)
+    asked = [take(engine, namespace, t, limit=limit) for t in topics for limit in (1, 2, 1)]
+    found = await asyncio.gather(*asked)
+    assert [bodies(one) for one in found] == [part for t in topics for part in ([[t, 3]], [[t, 5], [t, 7]], [])]
+    assert set(statements) == {"claim"}
+    assert len(statements) < 20
 
 
 async def test_what_is_not_due_does_not_stand_in_the_way(engine: Engine, namespace: str) -> None:

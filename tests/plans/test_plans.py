@@ -83,15 +83,16 @@ def shard(fresh_databases: str, configuration: Conf) -> Iterator[Shard]:
 
 
 CLAIM = {
-    "topic": 1,
-    "priority": 0,
-    "due": "-infinity",
-    "id": 0,
-    "limit": 100,
+    "topic": [1],
+    "priority": [0],
+    "due": ["-infinity"],
+    "id": [0],
+    "wanted": [100],
+    "start": [0],
+    "traced": [True],
     "visibility_ms": array(Int4s, [30_000] * 100),
     "consumer": array(Texts, ["c"] * 100),
     "most": 1 << 24,
-    "traced": True,
 }
 FILL = {"topic": 1, "priority": 0, "due": "-infinity", "id": 0, "limit": 100}
 AHEAD = {"topic": [1], "since": [None], "until": "2026-01-01", "limit": 100}
@@ -147,7 +148,7 @@ def test_what_reads_again_and_again_does_not_wade_through_dead_rows(
     row = shard.connection.execute("SELECT due, id FROM delivery WHERE id = %s", [MANY + 1]).fetchone()
     assert row
     parameters = {
-        "claim": CLAIM | {"priority": 5, "due": row[0], "id": row[1]},
+        "claim": CLAIM | {"priority": [5], "due": [row[0]], "id": [row[1]]},
         "ahead": AHEAD | {"until": "2126-01-01"},
         "next_due": {"topic": 1},
         "overdue": {"limit": 100, "back_s": 6.0},
