@@ -81,10 +81,10 @@ class Claims:
         """In order. Nobody may ask for a topic again before its answer is there."""
         return await self._by_place.submit(ask, len(ask.leases))
 
-    async def early_among(self, refs: Sequence[Ref]) -> list[Ref]:
-        """Those whose rows are not due yet by PostgreSQL's clock."""
+    async def waiting_among(self, refs: Sequence[Ref]) -> list[Ref]:
+        """Of refs that could not be claimed, those whose rows wait: they were not due yet by PostgreSQL's clock."""
         columns = {"id": [ref.id for ref in refs], "epoch": [ref.epoch for ref in refs]}
-        found = {row[0] for row in await fetch(self._shard, statement("early"), columns)}
+        found = {row[0] for row in await fetch(self._shard, statement("unclaimed"), columns)}
         return [ref for ref in refs if ref.id in found]
 
     async def release(self, topic: int, leases: Sequence[tuple[int, int]]) -> None:

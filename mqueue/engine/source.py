@@ -112,7 +112,7 @@ class Source:
             raise
         self._hot.done([(self._topic, text) for text in texts])
         missed = [ref for (ref, _), row in zip(pairs, rows, strict=True) if row is None]
-        if missed and (early := await self._claims.early_among(missed)):
+        if missed and (early := await self._claims.waiting_among(missed)):
             await self._hot.clock.measure()  # it runs ahead
             await self._hot.offer([Offer(self._topic, due_of(ref.text), ref.text) for ref in early])
         return await self._hand_out([(row, want) for row, (_, want) in zip(rows, pairs, strict=True) if row])

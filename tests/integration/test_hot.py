@@ -14,7 +14,9 @@ from daemons import prefetcher
 from daemons.prefetcher import Prefetcher
 from daemons.sparing import Sparing
 from mqueue.core.conf import Conf
+from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import Delivered, Dequeue, Move, Nack, Place, Settle
+from mqueue.engine.claims import Claims
 from mqueue.engine.engine import Engine
 from mqueue.hot import keys
 from mqueue.hot.connection import connect
@@ -196,6 +198,23 @@ async def test_a_ref_that_is_not_due_by_the_servers_clock_is_not_lost(engine: En
         hot.clock._offset_us = monkey
     assert found.deliver_after
     assert (found.lease_expires_at - found.deliver_after).total_seconds() >= 30
+
+
+async def test_a_ref_that_comes_due_while_its_claim_fails_is_not_lost(
+    engine: Engine, topic: Topic, monkeypatch: Any
+) -> None:
+    """Not due at the claim, and due when somebody asks why."""
+    await topic.warm()
+    await send(engine, message(topic.namespace, body="in a moment", delay_ms=400))
+    hot, asks = engine.hot[topic.shard], Claims.waiting_among
+
+    async def ask_later(*arguments: Any) -> Any:
+        await asyncio.sleep(0.5)
+        return await asks(*arguments)
+
+    monkeypatch.setattr(Claims, "waiting_among", ask_later)
+    monkeypatch.setattr(hot.clock, "_offset_us", hot.clock._offset_us + 450_000)  # ours is ahead
+    assert bodies(await take(engine, topic.namespace)) == ["in a moment"]
 
 
 async def test_a_moved_message_is_not_handed_out_at_its_old_place(engine: Engine, topic: Topic) -> None:
