@@ -63,12 +63,12 @@ class Source:
         if settings.paused:
             return [[] for _ in waiters], True
         wants = [Want(waiter, settings) for waiter in waiters]
-        place = await self._claim_hot(wants)
-        nothing_left = place == EVERYTHING
-        for _ in range(ROUNDS):
-            if nothing_left or not any(want.left for want in wants):
-                break
-            nothing_left = await self._claim_cold(wants, place)
+        try:
+            nothing_left = await self._claim_for(wants)
+        except ShardUnavailable:
+            if not any(want.rows for want in wants):
+                raise
+            nothing_left = False  # what is leased already is handed out: nobody else would get it before its deadline
         found = [
             [
                 _delivered(self._name, row, settings)
@@ -88,6 +88,16 @@ class Source:
 
     async def give_back(self, found: list[Delivered]) -> None:
         await self._claims.release(self._topic, [receipts.unseal(one.receipt) or (0, 0) for one in found])
+
+    async def _claim_for(self, wants: list[Want]) -> bool:
+        """Whether nothing more is due."""
+        place = await self._claim_hot(wants)
+        nothing_left = place == EVERYTHING
+        for _ in range(ROUNDS):
+            if nothing_left or not any(want.left for want in wants):
+                break
+            nothing_left = await self._claim_cold(wants, place)
+        return nothing_left
 
     async def _claim_hot(self, wants: list[Want]) -> str:
         """The place before which nothing is left: the bound, if the head had fewer refs before it than were wanted."""

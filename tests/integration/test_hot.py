@@ -470,6 +470,24 @@ async def test_five_thousand_waiting_polls_delay_nobody(engine: Engine, topic: T
     await asyncio.gather(*polls, return_exceptions=True)
 
 
+async def test_what_was_leased_is_handed_out_though_the_shard_fails_in_the_middle(
+    engine: Engine, topic: Topic, monkeypatch: Any
+) -> None:
+    """Or its attempt would be spent, and nobody would have seen it."""
+    await topic.warm()
+    await send(engine, message(topic.namespace))
+    await topic.redis.hset(await topic.key("t"), "bound", "f")  # so that the rest is asked of PostgreSQL
+
+    async def fail(*_: object) -> None:
+        raise ShardUnavailable
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mqueue.engine.claims.Claims.head", fail)
+        assert len(await take(engine, topic.namespace, limit=5)) == 1
+        with pytest.raises(ShardUnavailable):
+            await take(engine, topic.namespace, limit=5)
+
+
 def test_offers_are_plain_values() -> None:
     assert Offer(1, 0, "x") == Offer(1, 0, "x")
 
