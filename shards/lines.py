@@ -24,16 +24,21 @@ def has_hung_up(connection: AsyncConnection[Any]) -> bool:
 
 
 @contextlib.contextmanager
-def hanging_up_after(seconds: float, connection: AsyncConnection[Any]) -> Iterator[None]:
+def hanging_up_after(seconds: float, connection: AsyncConnection[Any]) -> Iterator[asyncio.TimerHandle]:
     """The server ends what takes too long; this ends the wait for a server that cannot be heard any more.
 
     Not by cancelling: psycopg would then wait for the server to confirm. An end of file it believes at once.
     """
     timer = asyncio.get_running_loop().call_later(seconds, _hang_up, connection)
     try:
-        yield
+        yield timer
     finally:
         timer.cancel()
+
+
+def was_silent(timer: asyncio.TimerHandle) -> bool:
+    """Whether the wait was ended by us."""
+    return asyncio.get_running_loop().time() >= timer.when()
 
 
 def _hang_up(connection: AsyncConnection[Any]) -> None:

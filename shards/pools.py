@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 from mqueue.core.conf import Pool
 from mqueue.core.errors import ControlUnavailable, ShardUnavailable, Undecided
 from shards.breaker import Breaker
-from shards.lines import hanging_up_after, has_hung_up
+from shards.lines import hanging_up_after, has_hung_up, was_silent
 from shards.tasks import end
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,9 @@ UNWELL = ("lost", "08", "53", "57", "58", "25006")
 # An immediate shutdown or a crash may end the session after its commit and before the answer.
 UNDECIDED = ("lost", "57P")
 
-# The answer of a server that is well: a lock timeout, a deadlock, a serialization failure. Nothing was done.
-BUSY = ("55P03", "40")
+# The answer of a server that is well: a lock timeout, a deadlock, a serialization failure, a transaction of ours in
+# which we slept for too long. Nothing was done.
+BUSY = ("55P03", "40", "25P03")
 SETTINGS: LiteralString = (
     "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
     "set_config('idle_in_transaction_session_timeout', %s, false), set_config('timezone', 'UTC', false)"
@@ -100,19 +101,20 @@ class Database:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection[Row]]:
         """A connection in autocommit. Whatever shows the server unwell becomes ShardUnavailable and counts."""
-        pool = self._pool
+        pool, timer = self._pool, None
         if self._breaker.is_open or pool is None:
             raise self._unavailable()
         try:
             async with self._taken(pool) as connection:
-                with hanging_up_after(self._limits.statement_timeout_ms / 1000 + GRACE_S, connection):
+                with hanging_up_after(self._limits.statement_timeout_ms / 1000 + GRACE_S, connection) as timer:
                     yield connection
             self._breaker.succeeded()
             self._last_success = time.monotonic()
         except (PoolClosed, PoolTimeout, TooManyRequests) as error:
             raise self._unavailable() from error  # too many callers are no sign of a bad server
         except psycopg.Error as error:
-            raise self._judged(error) from error
+            silent = timer is not None and was_silent(timer)
+            raise self._judged(error, is_news=pool is self._pool, silent=silent) from error
 
     @contextlib.asynccontextmanager
     async def _taken(self, pool: Connections) -> AsyncIterator[AsyncConnection[Row]]:
@@ -129,17 +131,23 @@ class Database:
             self._in_use -= 1
             await pool.putconn(connection)
 
-    def _judged(self, error: psycopg.Error) -> Exception:
-        """What a caller gets to see of it; a server that is unwell is counted."""
+    def _judged(self, error: psycopg.Error, *, is_news: bool, silent: bool) -> Exception:
+        """What a caller gets to see of it; a server that is unwell is counted, unless the connection is one of those
+        that have been given up already. One that cannot be heard is left alone at once: the next caller would wait as
+        long, and the one after him. If it was but this connection, the probe finds out in a moment, and all of them
+        are replaced."""
         state = error.sqlstate or ("lost" if isinstance(error, psycopg.OperationalError) else "")
         if state.startswith(BUSY):
             return self._unavailable()
         if state == errors.QueryCanceled.sqlstate:
-            self._failed("a statement ran into its time limit")
+            if is_news:
+                self._failed("a statement ran into its time limit")
             return self._unavailable()
         if not state.startswith(UNWELL):
             return error  # a mistake of ours: the answer of a server that is well
-        self._failed("the connection was lost" if state == "lost" else f"the server refuses work (SQLSTATE {state})")
+        reason = "the connection was lost" if state == "lost" else f"the server refuses work (SQLSTATE {state})"
+        if is_news:
+            self._failed("nothing is heard of it" if silent else reason, at_once=silent)
         return Undecided(retry_after_s=RETRY_AFTER_S) if state.startswith(UNDECIDED) else self._unavailable()
 
     def _unavailable(self) -> ShardUnavailable:

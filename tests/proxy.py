@@ -50,6 +50,11 @@ class Proxy:
     def thaw(self) -> None:
         self._flows.set()
 
+    def strand(self) -> None:
+        """As after a node that lost its power came back: what was frozen stays so, new connections do well."""
+        self._flows = asyncio.Event()
+        self._flows.set()
+
     async def close(self) -> None:
         await self.refuse()
         self.thaw()
@@ -60,16 +65,16 @@ class Proxy:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_unix_connection(self._target)
         for source, sink in ((reader, back), (there, writer)):
-            task = asyncio.create_task(self._pump(source, sink))
+            task = asyncio.create_task(self._pump(source, sink, self._flows))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, flows: asyncio.Event) -> None:
         self._writers.add(sink)
         try:
             with contextlib.suppress(OSError):
                 while data := await source.read(65_536):
-                    await self._flows.wait()
+                    await flows.wait()
                     sink.write(data)
                     await sink.drain()
         finally:

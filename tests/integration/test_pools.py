@@ -181,6 +181,38 @@ async def test_a_network_that_swallows_everything_ends_in_an_error_not_a_hang(
     await until_answers(database, 5)
 
 
+async def test_one_caller_is_enough_to_find_that_a_server_is_silent(database: Database, between: Proxy) -> None:
+    """Those who ask after him need not wait as long."""
+    await ask(database)
+    between.freeze()
+    with pytest.raises(ShardUnavailable):
+        await ask(database)
+    assert not database.is_up
+    began = time.monotonic()
+    with pytest.raises(ShardUnavailable):
+        await ask(database)
+    assert time.monotonic() - began < 0.1
+    between.thaw()
+    await until_answers(database, 5)
+
+
+async def test_what_is_left_of_a_time_that_is_over_takes_nothing_down_again(database: Database, between: Proxy) -> None:
+    """Connections that fell silent at the same time are found out one after the other."""
+    await asyncio.gather(*(ask(database, "SELECT pg_sleep(0.05), 1") for _ in range(LIMITS.max_size)))
+    between.freeze()
+    first = asyncio.create_task(ask(database))
+    await asyncio.sleep(0.5)
+    second = asyncio.create_task(ask(database))
+    await asyncio.sleep(0.1)
+    between.strand()
+    with pytest.raises(ShardUnavailable):
+        await first
+    await until_answers(database, 0.4)
+    with pytest.raises(ShardUnavailable):
+        await second
+    assert database.is_up
+
+
 async def test_a_lock_that_is_held_is_busy_and_no_fault_of_the_shard(database: Database, configuration: Conf) -> None:
     with psycopg.connect(configuration.shard_urls[0]) as holder:
         holder.execute("LOCK TABLE idempotency IN ACCESS EXCLUSIVE MODE")
@@ -188,6 +220,22 @@ async def test_a_lock_that_is_held_is_busy_and_no_fault_of_the_shard(database: D
             with pytest.raises(ShardUnavailable):
                 await ask(database, "SELECT count(*) FROM idempotency")
     assert database.is_up
+
+
+async def test_a_process_that_slept_in_a_transaction_is_told_to_try_again(configuration: Conf) -> None:
+    database = Database("shard 0", configuration.shard_urls[0], replace(LIMITS, statement_timeout_ms=200), 0)
+    await database.open()
+    try:
+        for _ in range(3):
+            with pytest.raises(ShardUnavailable):
+                async with database.connection() as connection, connection.transaction():
+                    await connection.execute("SELECT 1")
+                    await asyncio.sleep(0.55)  # the server is patient for 0.4 s, and we for 0.7
+                    await connection.execute("SELECT 1")
+        assert database.is_up
+        assert await ask(database) == 1
+    finally:
+        await database.close()
 
 
 async def test_waiting_callers_do_not_open_the_breaker(database: Database) -> None:
