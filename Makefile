@@ -12,7 +12,7 @@ ARGS ?=
 ROOMS := mqueue tenants shards daemons pipeline launch tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick lint format bench bench-peers psql superuser token migrate check lock env reset clean install install-dev
+.PHONY: help run test test-quick lint format chaos bench bench-peers psql superuser token migrate check lock env reset clean install install-dev
 export
 
 help: ## Show this list
@@ -37,6 +37,9 @@ lint: install-dev ## Format check, ruff, mypy and the directions between the roo
 format: install-dev ## Format the code and mend what ruff can
 	$(VENV)/ruff format .
 	$(VENV)/ruff check --fix .
+
+chaos: install-dev ## Break everything by turns for MINUTES=5, and judge what it keeps; SEED=… repeats, ARGS=--list
+	@exec $(VENV)/python -m tests.faults.checker $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: install ## Measure it beside the raw limits, in a few minutes; more with ARGS="--full", ARGS=--list
 	@exec $(VENV)/python -m bench $(ARGS)

@@ -1,0 +1,18 @@
+"""What a judge has found, in all topics together."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+SHOWN = 20  # of each rule
+
+
+@dataclass
+class Findings:
+    broken: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    causes: Counter[str] = field(default_factory=Counter)  # of deliveries after the first
+
+    def broke(self, rule: str, words: str) -> None:
+        self.counts[f"broken: {rule}"] += 1
+        if self.counts[f"broken: {rule}"] <= SHOWN:
+            self.broken.append(f"{rule}: {words}")

@@ -1,0 +1,91 @@
+"""Reads what a run has written down and says what was broken, topic by topic."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.faults.checker import record
+from tests.faults.checker.accounts import judge_end, judge_keys
+from tests.faults.checker.ending import ends, leftovers
+from tests.faults.checker.faults import FAULTS
+from tests.faults.checker.findings import Findings
+from tests.faults.checker.history import History
+from tests.faults.checker.order import Span, judge_order
+from tests.faults.checker.rules import judge_messages
+from tests.faults.checker.schedule import Injected, injected
+from tests.faults.checker.timeline import Felt, degraded, lines, timeline
+from tests.faults.checker.times import SECOND
+from tests.faults.checker.watch import words
+
+LONGEST_CALL_S, LONGEST_HEALING_S = 12.0, 20.0
+AFTER_S = 2
+
+
+class Verdict:
+    def __init__(self, folder: Path) -> None:
+        meta = json.loads((folder / "meta.json").read_text())
+        self.findings = Findings()
+        self._folder, self._buffered = folder, set(meta["buffered"])
+        self._faults = injected(folder)
+        health = list(words(folder))
+        self.felt = timeline(folder, self._faults, health)
+        self._judge_topics(meta["topics"], [*degraded(health), *_unordered(self._faults)])
+        self._judge_whole()
+
+    @property
+    def is_good(self) -> bool:
+        return not self.findings.broken
+
+    def lines(self) -> Iterator[str]:
+        yield "timeline (seconds; `heals in` is the last failed call after the fault's end):"
+        yield from lines(self.felt)
+        counts = self.findings.counts
+        yield "counts:"
+        yield from (f"  {name}: {number:,}" for name, number in sorted(counts.items()) if ":" not in name)
+        yield "deliveries after the first, by cause:"
+        yield from (f"  {name}: {number:,}" for name, number in self.findings.causes.most_common())
+        for name, number in sorted(counts.items()):
+            if ":" in name:
+                yield f"{name}: {number:,} times"
+        yield from (f"  {words}" for words in self.findings.broken)
+        yield "VERDICT: " + ("good: lost = ∅, unexpected = ∅, nothing broken" if self.is_good else "BROKEN")
+
+    def _judge_topics(self, topics: list[str], skipped: list[Span]) -> None:
+        stored: set[int] = set()
+        for topic in topics:
+            history = History(topic, record.lines(self._folder, topic))
+            judge_messages(history, self.findings)
+            if topic not in self._buffered:
+                judge_order(history, skipped, self.findings)
+            stored |= judge_end(history, ends(self._folder, topic), self.findings)
+        judge_keys(record.lines(self._folder, "keys"), stored, self.findings)
+
+    def _judge_whole(self) -> None:
+        for words_ in leftovers(self._folder):
+            self.findings.broke("all_is_as_before", words_)
+        for problem in record.lines(self._folder, "problems"):
+            self.findings.broke("no_surprises", _shown(problem))
+        for one in self.felt:
+            _judge_felt(one, self.findings)
+        if not self.findings.counts["messages promised"]:
+            self.findings.broke("there_was_traffic", "no message was taken at all")
+
+
+def _judge_felt(felt: Felt, findings: Findings) -> None:
+    what = f"{felt.fault.name} ({felt.fault.what})"
+    if not felt.fault.well_at:
+        findings.broke("heals", f"{what}: /health is not OK again")
+    if felt.heals_in > LONGEST_HEALING_S * SECOND:
+        findings.broke("heals", f"{what}: calls failed for {felt.heals_in / SECOND:.1f} s after its end")
+    if felt.longest > LONGEST_CALL_S * SECOND:
+        findings.broke("nothing_hangs", f"{what}: {felt.longest_verb} took {felt.longest / SECOND:.1f} s")
+
+
+def _unordered(faults: list[Injected]) -> list[Span]:
+    return [(one.began, one.ended + AFTER_S * SECOND) for one in faults if not FAULTS[one.name].order_is_promised]
+
+
+def _shown(problem: list[Any]) -> str:
+    began, _, verb, status, text = problem
+    return f"{verb} at {began / SECOND:.3f} s: {status} {text}"
