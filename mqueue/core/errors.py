@@ -31,11 +31,12 @@ class MqueueError(Exception):
     http_status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
     retryable: ClassVar[bool] = False
+    usual_retry_after_s: ClassVar[float | None] = None  # where whoever raises it knows no better
 
     def __init__(self, detail: str = "", *, retry_after_s: float | None = None, **extra: Any) -> None:
         super().__init__(detail or self.__doc__)
         self.detail = detail or (self.__doc__ or "")
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = self.usual_retry_after_s if retry_after_s is None else retry_after_s
         self.extra = extra
 
 
@@ -135,6 +136,7 @@ class ShardUnavailable(MqueueError):
     """The database of this topic cannot answer now; try again."""
 
     code, http_status, title, retryable = "shard_unavailable", 503, "Shard unavailable", True
+    usual_retry_after_s = 1.0
 
 
 class Undecided(ShardUnavailable):

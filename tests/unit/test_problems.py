@@ -43,6 +43,13 @@ def test_what_is_pushed_back_is_counted_by_its_code() -> None:
     assert (counted("control_unavailable"), counted("invalid")) == (before[0] + 1, before[1])
 
 
+@pytest.mark.parametrize("kind", [kind for kind in every_error() if kind.http_status == 503])
+def test_whoever_is_pushed_back_is_told_when_to_try_again(kind: type[MqueueError]) -> None:
+    _, headers, _ = problem(kind())
+    assert int(headers["retry-after"]) >= 1
+    assert int(headers["retry-after-ms"]) >= 1
+
+
 def test_retry_after_is_whole_seconds_and_at_least_one() -> None:
     _, headers, _ = problem(errors.ShardUnavailable(retry_after_s=0.25))
     assert (headers["retry-after"], headers["retry-after-ms"]) == ("1", "250")
