@@ -7,9 +7,13 @@ from urllib.parse import quote
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
 
 from celery import Celery, signals
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from daemons.base import tell_ready
 from mqueue.core.conf import Conf, conf
+
+SENTINEL_S = 1.0
 
 
 def broker(conf: Conf) -> dict[str, Any]:
@@ -18,6 +22,9 @@ def broker(conf: Conf) -> dict[str, Any]:
     credentials = f":{quote(conf.redis.password, safe='')}@" if conf.redis.password else ""
     if conf.redis.sentinels:
         options["master_name"] = conf.redis.master
+        # Or one that is silent is tried ten times over before the next one is asked.
+        once: dict[str, Any] = {"socket_timeout": SENTINEL_S, "socket_connect_timeout": SENTINEL_S}
+        options["sentinel_kwargs"] = once | {"retry": Retry(NoBackoff(), 0)}
         url = ";".join(f"sentinel://{credentials}{address}" for address in conf.redis.sentinels)
     elif conf.redis.url.startswith("unix://"):
         path, _, query = conf.redis.url.removeprefix("unix://").partition("?")

@@ -15,7 +15,10 @@ CONNECT_S = 1.0
 
 
 def connect(conf: Redis, *, timeout_s: float | None, text: bool = False) -> Client:
-    """Connects at first use, and again after a loss. Without a timeout it may wait for ever: for subscriptions."""
+    """Connects at first use, and again after a loss. Without a timeout it may wait for ever: for subscriptions.
+
+    The sentinels are asked one after the other, each once: the library would try one that is dead or silent ten times
+    over, and every caller would wait for it."""
     options: dict[str, Any] = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s or CONNECT_S}
     options["decode_responses"] = text
     options["retry"] = Retry(NoBackoff(), 1, supported_errors=(ConnectionError,))  # a server that was restarted
@@ -24,7 +27,9 @@ def connect(conf: Redis, *, timeout_s: float | None, text: bool = False) -> Clie
     if not conf.sentinels:
         client: Client = Client.from_url(conf.url, **options)
         return client
-    sentinel: Any = Sentinel([_address(text) for text in conf.sentinels], socket_timeout=timeout_s)  # type: ignore[no-untyped-call]
+    once = {"socket_timeout": timeout_s or CONNECT_S, "socket_connect_timeout": timeout_s or CONNECT_S}
+    asked = once | {"retry": Retry(NoBackoff(), 0)}
+    sentinel: Any = Sentinel([_address(text) for text in conf.sentinels], sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
     master: Client = sentinel.master_for(conf.master, **options)
     return master
 
