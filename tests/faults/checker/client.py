@@ -18,6 +18,7 @@ class Answer(NamedTuple):
     body: Any
     was_sent: bool  # perhaps: otherwise nobody can have acted on it
     has_left: bool = False  # the client, before an answer came
+    says_when: bool = True  # to try again
 
     @property
     def is_unknown(self) -> bool:
@@ -41,8 +42,8 @@ class Client:
             async with asyncio.timeout(leave_after_s or PATIENCE_S):
                 was_sent = True
                 writer.write(head.encode() + content)
-                status, answer = await self._read(reader)
-            return Answer(began, now(), status, answer, was_sent)
+                status, answer, says_when = await self._read(reader)
+            return Answer(began, now(), status, answer, was_sent, says_when=says_when)
         except (OSError, EOFError, TimeoutError, ValueError):
             self.close()
             return Answer(began, now(), 0, None, was_sent, leave_after_s is not None)
@@ -62,11 +63,11 @@ class Client:
                 self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 24)
         return self._streams
 
-    async def _read(self, reader: asyncio.StreamReader) -> tuple[int, Any]:
+    async def _read(self, reader: asyncio.StreamReader) -> tuple[int, Any, bool]:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         status = int(head[9:12])
         length = int(head.split("content-length:", 1)[1].split("\r\n", 1)[0])
         content = await reader.readexactly(length)
         if "connection: close" in head:
             self.close()
-        return status, json.loads(content) if content else None
+        return status, json.loads(content) if content else None, "\r\nretry-after: " in head

@@ -103,9 +103,8 @@ class Lines:
         assert self._tell([name, verb, argument]) == "done\n"
 
     def close(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait(10)
+        with self._process:  # closes its pipes, and waits
+            pass
 
     def _tell(self, order: object) -> str:
         assert self._process.stdin

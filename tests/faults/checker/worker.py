@@ -44,7 +44,7 @@ class Worker:
         """Every call: how long it took and how it ended. Who left by himself has nothing to tell."""
         if not answer.has_left:
             self.recorder.call(verb, self.number_of(topic), answer)
-        if answer.status not in EXPECTED:
+        if answer.status not in EXPECTED or (answer.status == 503 and not answer.says_when):
             self.recorder.line("problems", answer.began, answer.ended, verb, answer.status, str(answer.body)[:500])
 
     async def rest(self, seconds: float) -> None:
