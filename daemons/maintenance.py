@@ -5,11 +5,12 @@ import datetime
 import logging
 from dataclasses import replace
 
+import psycopg
 from celery import shared_task
 
 from mqueue.core.conf import conf
 from mqueue.core.errors import ShardUnavailable
-from shards import partitions
+from shards import partitions, retention
 from shards.cluster import Cluster
 from shards.sql import statement
 
@@ -90,3 +91,23 @@ async def _forget_keys() -> int:
         finally:
             await shard.close()
     return forgotten
+
+
+@shared_task(name="mqueue.retain")
+def retain() -> int:
+    """Drop days of the log that are past every topic's retention; returns how many. With a lake the pipeline does it,
+    once they are in there."""
+    if conf().lake.is_on:
+        return 0
+    dropped = 0
+    terms = retention.terms(conf())
+    for number, url in enumerate(conf().shard_urls):
+        try:
+            with retention.connected(url) as connection:
+                for one in retention.expired(connection, terms):
+                    retention.drop(connection, one)
+                    log.info("shard %d: dropped %s", number, one.name)
+                    dropped += 1
+        except psycopg.OperationalError as error:  # down, or the partition is in use: the next run goes on
+            log.warning("shard %d: old days could not be dropped now: %s", number, error)
+    return dropped

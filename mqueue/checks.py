@@ -5,6 +5,7 @@ passes a list of databases.
 """
 
 import asyncio
+import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -59,6 +60,12 @@ def configuration_problems(conf: Conf) -> Iterator[CheckMessage]:
             f"({retention.dedupe_window_ms} ms) plus a day: a key must not outlive the message that it names.",
             hint="Raise MQUEUE_RETENTION_DAYS or lower MQUEUE_DEDUPE_WINDOW_MS.",
             id="mqueue.E004",
+        )
+    if conf.lake.is_on and importlib.util.find_spec("pyarrow") is None:
+        yield Error(
+            "LAKE_URL is set, and pyarrow is not installed: nothing is archived, and what was is not found.",
+            hint="python launch/install.py pipeline",
+            id="mqueue.E006",
         )
     urls = [*conf.shard_urls, conf.control_url]
     if len({_database_of(url) for url in urls}) < len(urls):

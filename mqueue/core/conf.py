@@ -82,6 +82,18 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Lake:
+    """Where history goes when its day is over. Without a URL there is none, and retention alone ends a day."""
+
+    url: str
+    grace_hours: int  # a published partition stays on its shard for at least as long
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.url)
+
+
+@dataclass(frozen=True, slots=True)
 class Embedded:
     """Which servers we start ourselves, and where their files and sockets lie."""
 
@@ -103,6 +115,7 @@ class Conf:
     redis: Redis
     pool: Pool
     retention: Retention
+    lake: Lake
     embedded: Embedded
     jwt_secret: str = field(repr=False)
     namespace_quotas: Mapping[str, int]
@@ -162,6 +175,7 @@ def read(env: Mapping[str, str]) -> Conf:
             retention_days=reader.integer("MQUEUE_RETENTION_DAYS", 7, 1, 3650),
             dedupe_window_ms=reader.integer("MQUEUE_DEDUPE_WINDOW_MS", DAY_MS, 1000, 3650 * DAY_MS),
         ),
+        lake=Lake(url=_lake_url(reader), grace_hours=reader.integer("LAKE_GRACE_HOURS", 24, 0, 8760)),
         embedded=embedded,
         jwt_secret=reader.text("JWT_SECRET", ""),
         namespace_quotas=_quotas(reader),
@@ -241,6 +255,17 @@ def _embedded(reader: "_Reader", data: Path, *, postgres: bool, redis: bool) -> 
         state=Path(placed["state"]),
         sockets=Path(placed["sockets"]),
     )
+
+
+def _lake_url(reader: "_Reader") -> str:
+    """A folder, or a URI that pyarrow knows: file, s3, gs, hdfs."""
+    text = reader.text("LAKE_URL", "")
+    if not text or re.match(r"(file:///|s3://|gs://|gcs://|hdfs://).", text):
+        return text.rstrip("/")
+    if "://" in text:
+        reader.problem("LAKE_URL", f"is {redacted(text)!r}: a folder, or a URI of file, s3, gs or hdfs")
+        return ""
+    return Path(text).expanduser().absolute().as_uri()
 
 
 def _socket_url(sockets: Path, database: str) -> str:

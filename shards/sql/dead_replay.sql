@@ -1,9 +1,11 @@
 -- Let dead letters by id live again, due now, as attempt 1, above the epochs of before; ids that are not dead are
--- skipped. A message whose day has been dropped from the log comes back into it today. Answers topics and refs.
+-- skipped. A message whose day is over for long, or has been dropped from the log, comes back into it today: a day that may
+-- be dropped must get no live delivery. Answers topics and refs.
 WITH taken AS (
     DELETE FROM dead_letter WHERE topic = %(topic)s AND id = ANY(%(ids)s::bigint[]) RETURNING *
 ), logged_before AS (
     SELECT t.id FROM taken t JOIN message m ON m.id = t.id AND m.day = t.day
+    WHERE t.day >= (now() AT TIME ZONE 'UTC')::date - 2
 ), revived AS (
     INSERT INTO message (id, enqueued_at, deliver_after, ttl_ms, topic, day, payload_bytes, max_retries, priority,
                          is_json, payload, headers, retry, traceparent, producer, idempotency_key, ordering_key,

@@ -1,0 +1,7 @@
+-- The events of a day below a txid, in parts of about %(most)s bytes by id: the lowest and highest id of each.
+SELECT min(id), max(id)
+FROM (SELECT id, sum(100) OVER (ORDER BY id) / %(most)s AS part
+      FROM event
+      WHERE at >= %(day)s::date::timestamp AT TIME ZONE 'UTC' AND at < (%(day)s::date + 1)::timestamp AT TIME ZONE 'UTC'
+        AND txid < %(horizon)s) parted
+GROUP BY part ORDER BY 1
