@@ -91,6 +91,7 @@ class Exposition:
         if counted is None:
             return samples
         samples.append(("mqueue_depth_age_seconds", shard, time.monotonic() - counted.at))
+        samples.append(("mqueue_log_horizon_seconds", shard, counted.horizon_s))
         for namespace, topic, *numbers in counted.rows:
             place = (namespace, topic)
             samples += [(name, place, value) for name, value in zip((*DEPTHS, AGE), numbers, strict=True)]

@@ -149,6 +149,7 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "mqueue_dead_letters": ("Dead letters", PLACE),
     "mqueue_oldest_ready_age_seconds": ("How long the oldest ready message has been due", PLACE),
     "mqueue_depth_age_seconds": ("How long ago the messages of a shard were counted", ("shard",)),
+    "mqueue_log_horizon_seconds": ("For how long a transaction has held back who reads the log", ("shard",)),
     "mqueue_buffer_queue_depth": ("Messages that are taken and not yet committed", ("shard",)),
     "mqueue_shard_health": ("1 if it answers, 0 if not: a shard, control, redis", ("shard",)),
     "mqueue_processes": ("Live processes that count", ("service",)),

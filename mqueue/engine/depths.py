@@ -26,6 +26,7 @@ class Counted:
 
     at: float
     rows: list[Any]
+    horizon_s: float  # for how long a transaction has held back who reads the log by txid
 
 
 class Depths:
@@ -53,7 +54,7 @@ class Depths:
     async def _count(self) -> None:
         began = time.monotonic()
         try:
-            self._last = Counted(began, await self._fetch())
+            self._last = Counted(began, *await self._fetch())
         except errors.QueryCanceled:
             log.warning("counting the messages of %s takes more than %d ms", self.shard.name, self._limit_ms)
         except (ShardUnavailable, psycopg.Error):
@@ -62,7 +63,7 @@ class Depths:
             self._counting = None
             self._rests_until = time.monotonic() + REST * (time.monotonic() - began)
 
-    async def _fetch(self) -> list[Any]:
+    async def _fetch(self) -> tuple[list[Any], float]:
         """In a time limit of its own. Running into it says nothing about the shard: so the breaker must not see it."""
         limit = [str(self._limit_ms)]
         async with self.shard.connection() as connection:
@@ -70,7 +71,9 @@ class Depths:
                 async with connection.transaction():
                     await connection.execute("SELECT set_config('statement_timeout', %s, true)", limit)
                     found = await connection.execute(statement("depths"), {"most": self._topics})
-                    return await found.fetchall()
+                    rows = await found.fetchall()
+                    horizon = await (await connection.execute(statement("horizon"))).fetchone()
+                    return rows, horizon[1] if horizon else 0.0
             except errors.QueryCanceled as error:
                 too_long = error
         raise too_long
