@@ -9,6 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
 from celery import Celery, signals
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from celery.schedules import crontab
 
 from daemons.base import tell_ready
 from mqueue.core.conf import Conf, conf
@@ -38,11 +39,13 @@ def broker(conf: Conf) -> dict[str, Any]:
 app = Celery("mqueue")
 app.conf.update(
     **broker(conf()),
-    imports=["daemons.maintenance"],
+    imports=["daemons.maintenance", "pipeline.tasks"],
     beat_schedule={
         "make partitions": {"task": "mqueue.make_partitions", "schedule": 1800.0},
         "forget keys": {"task": "mqueue.forget_keys", "schedule": 3600.0},
         "recount": {"task": "mqueue.recount", "schedule": 3600.0},
+        "retain": {"task": "mqueue.retain", "schedule": crontab(minute=50)},
+        "pipeline": {"task": "mqueue.pipeline", "schedule": crontab(hour=2, minute=10)},
     },
     broker_connection_retry_on_startup=True,
     task_ignore_result=True,

@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "shards",
     "shards.store",
     "daemons",
+    "pipeline",
 ]
 
 MIDDLEWARE = [

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from mqueue.core.conf import ROOT
 from pipeline.java import find_java
 
 
 @contextmanager
 def session(name: str, master: str = "local[2]", **settings: str) -> Iterator[SparkSession]:
     """Ends with its block. `settings` are Spark's own, with dots written as double underscores."""
-    find_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # or workers take whatever `python3` is first on the PATH
+    os.environ["JAVA_HOME"] = str(find_java().parent.parent)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    let_workers_find_us()
     builder = SparkSession.builder.appName(name).master(master)
     given = {key.replace("__", "."): value for key, value in settings.items()}
     for key, value in (DEFAULTS | given).items():
@@ -29,6 +32,24 @@ def session(name: str, master: str = "local[2]", **settings: str) -> Iterator[Sp
         spark.stop()
 
 
+@contextmanager
+def connected_session(name: str, remote: str) -> Iterator[SparkSession]:
+    """By Spark Connect. The server's workers need this code and its environment."""
+    spark = SparkSession.builder.appName(name).remote(remote).getOrCreate()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def let_workers_find_us() -> None:
+    """Or they take whatever `python3` is first on the PATH, and do not find this code from another folder."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in before if path not in ("", str(ROOT)))])
+
+
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
@@ -36,5 +57,7 @@ DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "512m",
+    # Half the time to start; what the JVM itself computes is little.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }

@@ -4,6 +4,7 @@ from mqueue.core.conf import Conf
 from mqueue.engine.dead import DeadLetters
 from mqueue.engine.dequeue import Dequeuing
 from mqueue.engine.enqueue import Enqueuing
+from mqueue.engine.history import History
 from mqueue.engine.hot import Hot
 from mqueue.engine.look import Looking
 from mqueue.engine.settle import Settling
@@ -27,7 +28,8 @@ class Engine:
         self.extend, self.release = settling.extend, settling.release
         self.dead = DeadLetters(self.cluster, topics, hot)
         self.waiting = Waiting(self.cluster, topics, hot)
-        self.look = Looking(self.cluster, topics)
+        self._history = History(conf, self.cluster.control)
+        self.look = Looking(self.cluster, topics, self._history)
 
     async def open(self) -> None:
         await self.cluster.open()
@@ -35,6 +37,7 @@ class Engine:
         await self.hot.open(listen=True)
 
     async def close(self) -> None:
+        self._history.close()
         await self.hot.close()
         await self.settings.close()
         await self.cluster.close()

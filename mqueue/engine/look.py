@@ -7,7 +7,9 @@ from typing import Any
 
 from mqueue.core.errors import NotFound
 from mqueue.core.messages import Depth, Event, Find, Looked, Place, StatsPage
+from mqueue.engine.archived import events_of, is_whole, settled_row
 from mqueue.engine.contents import Page, content, headers
+from mqueue.engine.history import History
 from mqueue.engine.topics import Topics
 from shards.calls import fetch
 from shards.cluster import Cluster
@@ -19,11 +21,12 @@ UNSEEN = "There is no such message in this topic"
 
 
 class Looking:
-    def __init__(self, cluster: Cluster, topics: Topics) -> None:
-        self._cluster, self._topics = cluster, topics
+    def __init__(self, cluster: Cluster, topics: Topics, history: History) -> None:
+        self._cluster, self._topics, self._history = cluster, topics, history
 
     async def message(self, message_id: int, place: Place) -> Looked:
-        found = await self._messages((place.namespace, place.topic), [message_id])
+        name = (place.namespace, place.topic)
+        found = await self._messages(name, [message_id]) or await self._archived(name, message_id)
         if not found:
             raise NotFound(UNSEEN)
         return found[0]
@@ -51,6 +54,8 @@ class Looking:
         if number is not None:
             shard = self._cluster.shard_of_topic(*name)
             rows = await fetch(shard, statement("trace"), {"id": message_id, "topic": number})
+            if self._history.is_on and not is_whole(rows):
+                rows = events_of(await self._history.of_message(number, message_id), rows)
         if not rows:
             raise NotFound(UNSEEN)
         return [Event(*row) for row in rows]
@@ -86,6 +91,15 @@ class Looking:
         rows = await fetch(self._cluster.shard_of_topic(*name), statement("look"), {"ids": ids, "topic": number})
         topics_retries = self._topics.settings(number).max_retries
         return [_looked(name, row, topics_retries) for row in rows if row[1] not in (None, "deleted")]
+
+    async def _archived(self, name: Name, message_id: int) -> list[Looked]:
+        """What has left the shard, or whose end has: settled, then, since nothing else leaves."""
+        number = await self._topics.find(name) if self._history.is_on else None
+        if number is None:
+            return []
+        live = await fetch(self._cluster.shard_of_topic(*name), statement("trace"), {"id": message_id, "topic": number})
+        row = settled_row(await self._history.of_message(number, message_id), live)
+        return [_looked(name, row, self._topics.settings(number).max_retries)] if row else []
 
 
 def _bytes(message: Looked) -> bytes:

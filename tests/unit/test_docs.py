@@ -70,10 +70,13 @@ def test_every_decision_is_listed() -> None:
 
 
 def test_every_statement_has_a_header_and_is_used() -> None:
-    code = "".join(path.read_text() for room in ("mqueue", "shards", "daemons") for path in (ROOT / room).rglob("*.py"))
+    code = "".join(
+        path.read_text() for room in ("mqueue", "shards", "daemons", "pipeline") for path in (ROOT / room).rglob("*.py")
+    )
     for path in (ROOT / "shards/sql").glob("*.sql"):
         assert path.read_text().startswith("-- "), path.name
-        assert f'statement("{path.stem}")' in code or f'"{path.name}"' in code, path.name
+        per_log = f'"{path.stem.rsplit("_", 1)[0]}_{{'  # one file a log: measure_message.sql, measure_event.sql
+        assert f'statement("{path.stem}")' in code or f'"{path.name}"' in code or per_log in code, path.name
 
 
 def test_the_error_tree_has_no_orphans() -> None:

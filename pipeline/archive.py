@@ -1,0 +1,131 @@
+"""archive: days that are over, from every shard into the lake.
+
+Per partition: seal it, measure it in SQL, copy it in pieces by Spark tasks, compare, and publish what was written in
+one transaction. Killed anywhere, the next run does the partition again from its measure on; what the dead one left is
+on no list, and `gc` collects it.
+"""
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+from django.utils import timezone
+
+from mqueue.core.conf import Conf
+from pipeline.chunks import STATS_DDL, Chunk, Names, copier
+from pipeline.digests import Sums, add_up
+from pipeline.errors import NothingToDo, PipelineError
+from pipeline.layout import LAYOUTS
+from pipeline.manifest import State, publish, take_up
+from pipeline.models import Partition
+from pipeline.spark import Sessions
+from pipeline.turns import turn
+from shards.models import Deployment
+from shards.retention import connected, log_partitions, today
+from shards.sql import statement
+
+CHUNK_BYTES = 64 << 20
+AT_ONCE = 16  # partitions of one Spark job
+MEASURE_S = 6 * 3600
+SEAL_TRIES = 50
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    partition: Partition
+    expected: dict[int, Sums]
+    chunks: list[Chunk]
+
+
+def archive(conf: Conf, sessions: Sessions, say: Say) -> None:
+    with turn(conf):
+        for shard in range(len(conf.shard_urls)):
+            note_closed(conf, shard)
+        seal_all(conf, say)
+        waiting = list(Partition.objects.filter(state__in=[State.SEALED, State.ARCHIVING]))
+        if not waiting:
+            raise NothingToDo("No day is over that is not in the lake")
+        for start in range(0, len(waiting), AT_ONCE):
+            copy(conf, sessions, waiting[start : start + AT_ONCE], say)
+
+
+def note_closed(conf: Conf, shard: int) -> None:
+    """Days that are over on this shard, by its own clock."""
+    with connected(conf.shard_urls[shard]) as connection:
+        _, last = today(connection)
+        found = [one for one in log_partitions(connection) if one.is_attached and one.day <= last]
+        for parent, layout in LAYOUTS.items():
+            check_columns(connection, parent, layout.columns_of_shard)
+    Partition.objects.bulk_create(
+        [Partition(shard=shard, parent=one.parent, day=one.day) for one in found], ignore_conflicts=True
+    )
+
+
+def check_columns(connection: "psycopg.Connection[tuple[object, ...]]", parent: str, known: set[str]) -> None:
+    """A column that a migration has added and nobody copies must not be dropped with its partition."""
+    rows = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped", [parent]
+    )
+    there = {row[0] for row in rows.fetchall()}
+    if there != known:
+        raise PipelineError(f"{parent} has columns that the archive does not know: {sorted(map(str, there ^ known))}")
+
+
+def seal_all(conf: Conf, say: Say) -> None:
+    for partition in Partition.objects.filter(state=State.OPEN):
+        with connected(conf.shard_urls[partition.shard]) as connection:
+            seal(connection, partition.parent, partition.day)
+        partition.state, partition.sealed_at = State.SEALED, timezone.now()
+        partition.save(update_fields=["state", "sealed_at"])
+        say(f"sealed {partition}")
+
+
+def seal(connection: "psycopg.Connection[tuple[object, ...]]", parent: str, day: datetime.date) -> None:
+    """The lock is asked for briefly and often: those who come behind us wait no longer than that."""
+    for left in reversed(range(SEAL_TRIES)):
+        try:
+            connection.execute("SELECT seal_partition(%s, %s)", [parent, day])
+            return
+        except psycopg.errors.LockNotAvailable:
+            if not left:
+                raise PipelineError(f"{parent} of {day} is in use all the time and cannot be sealed") from None
+            connection.execute("SELECT pg_sleep(0.2)")
+
+
+def copy(conf: Conf, sessions: Sessions, partitions: list[Partition], say: Say) -> None:
+    measured = [measure(conf, take_up(partition, State.ARCHIVING)) for partition in partitions]
+    say(f"measured {len(measured)} partitions, {sum(sum(s.rows for s in m.expected.values()) for m in measured)} rows")
+    chunks = [chunk for one in measured for chunk in one.chunks]
+    found = []
+    if chunks:
+        numbers = sessions.get().range(0, len(chunks), 1, len(chunks))
+        say(f"copying {len(chunks)} pieces")
+        found = numbers.mapInArrow(copier(chunks, conf.lake.url), STATS_DDL).collect()
+        say("copied")
+    owners = [one for one in measured for _ in one.chunks]
+    for one in measured:
+        rows = publish(one.partition, [row for row in found if owners[row.chunk] is one], one.expected)
+        say(f"published {one.partition}: {rows} rows")
+
+
+def measure(conf: Conf, partition: Partition) -> Measured:
+    with connected(conf.shard_urls[partition.shard], patience=f"{MEASURE_S}s") as connection:
+        query = statement(f"measure_{partition.parent}")
+        rows = connection.execute(query, {"day": partition.day, "most": CHUNK_BYTES}).fetchall()
+        topics = sorted({row[1] for row in rows})
+        known = connection.execute(statement("topic_names"), {"topics": topics}).fetchall()
+    names: Names = {number: (namespace, name) for number, namespace, name in known}
+    if missing := set(topics) - names.keys():
+        raise PipelineError(f"{partition}: topics without a name: {sorted(missing)[:5]}")
+    deployment = str(Deployment.objects.get().identity)
+    chunks = []
+    for part in sorted({row[0] for row in rows}):
+        of_part = [row for row in rows if row[0] == part]
+        low, high = min(row[3] for row in of_part), max(row[4] for row in of_part)
+        some = {row[1]: names[row[1]] for row in of_part}
+        chunks.append(
+            Chunk(deployment, partition.parent, partition.shard, partition.day, partition.term, low, high, some)
+        )
+    return Measured(partition, add_up([Sums(*row[1:]) for row in rows]), chunks)

@@ -1,0 +1,110 @@
+"""The whole log as one Spark frame: days that are in the lake from there, the others from the shards, below a horizon.
+
+A day is read from one of the two, and neither goes away meanwhile: see pins in models.Replay. Rows that commit while
+we read have a txid above the horizon, and are left to the next reader.
+"""
+
+import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from mqueue.core.conf import Conf
+from pipeline.chunks import Names
+from pipeline.errors import PipelineError
+from pipeline.layout import Layout
+from pipeline.manifest import State
+from pipeline.models import File, Part, Partition
+from pipeline.pieces import Piece, reader
+from shards.retention import connected, log_partitions
+from shards.sql import statement
+
+PIECE_BYTES = 32 << 20
+IN_LAKE = (State.PUBLISHED, State.DROPPED)
+TYPES = {"int64": "long", "int32": "int", "int16": "short", "bool": "boolean", "date32[day]": "date",
+         "string": "string", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows: of these days, and topics by number."""
+
+    days: frozenset[datetime.date]
+    names: Names
+
+
+def horizons(conf: Conf) -> list[int]:
+    """By shard: every row with a lower txid is there by now."""
+    found = []
+    for url in conf.shard_urls:
+        with connected(url) as connection:
+            row = connection.execute(statement("horizon")).fetchone()
+        assert row
+        found.append(int(row[0]))
+    return found
+
+
+def topics_named(conf: Conf, namespace: str, topic: str | None) -> Names:
+    """From the shards and from the lake, since a topic may be left in one of them alone."""
+    names: Names = {}
+    for url in conf.shard_urls:
+        with connected(url) as connection:
+            rows = connection.execute("SELECT id, namespace, name FROM topic WHERE namespace = %s", [namespace])
+            names |= {row[0]: (row[1], row[2]) for row in rows.fetchall()}
+    for number, name in Part.objects.filter(namespace=namespace).values_list("topic", "name").distinct():
+        names[number] = (namespace, name)
+    return {number: name for number, name in names.items() if topic in (None, name[1])}
+
+
+def every_topic(conf: Conf) -> Names:
+    names: Names = {number: (namespace, name) for number, namespace, name in
+                    Part.objects.values_list("topic", "namespace", "name").distinct()}  # fmt: skip
+    for url in conf.shard_urls:
+        with connected(url) as connection:
+            rows = connection.execute("SELECT id, namespace, name FROM topic").fetchall()
+            names |= {row[0]: (row[1], row[2]) for row in rows}
+    return names
+
+
+def pieces(conf: Conf, parent: str, wanted: Wanted, below: Sequence[int]) -> list[Piece]:
+    files = File.objects.filter(
+        retired_at=None, partition__parent=parent, partition__state__in=IN_LAKE, partition__day__in=wanted.days,
+        parts__topic__in=wanted.names,
+    ).select_related("partition").distinct()  # fmt: skip
+    found = [Piece(parent, one.partition.shard, below[one.partition.shard], path=one.path) for one in files]
+    for shard in range(len(conf.shard_urls)):
+        found += _live(conf, parent, wanted, shard, below[shard])
+    return found
+
+
+def _live(conf: Conf, parent: str, wanted: Wanted, shard: int, below: int) -> Iterator[Piece]:
+    in_lake = set(Partition.objects.filter(shard=shard, parent=parent, state__in=IN_LAKE).values_list("day", flat=True))
+    split = statement("splits" if parent == "message" else "event_splits")
+    with connected(conf.shard_urls[shard], patience="1h") as connection:
+        for one in log_partitions(connection):
+            if one.parent != parent or not one.is_attached or one.day not in wanted.days - in_lake:
+                continue
+            ranges = connection.execute(split, {"day": one.day, "horizon": below, "most": PIECE_BYTES}).fetchall()
+            for low, high in ranges:
+                yield Piece(parent, shard, below, day=one.day, low=low, high=high)
+
+
+def frame(
+    spark: SparkSession, url: str, layout: Layout, pieces: list[Piece], names: Names, columns: Iterable[str]
+) -> DataFrame:
+    """The columns of the rows of these topics, in no order. A message that came back into the log is there twice."""
+    chosen = [name for name in layout.schema.names if name in {*columns, "id", "txid", "topic_id"}]
+    schema = pa.schema([layout.schema.field(name) for name in chosen])
+    ddl = ", ".join(f"{field.name} {TYPES[str(field.type)]}" for field in schema)
+    numbers = spark.range(0, len(pieces), 1, max(1, len(pieces)))
+    return numbers.mapInArrow(reader(pieces, url, names, schema), ddl)
+
+
+def days_between(first: datetime.datetime, last: datetime.datetime, ahead: int) -> frozenset[datetime.date]:
+    """The days of the log that may hold what was enqueued between the two: up to `ahead` days later."""
+    if last <= first:
+        raise PipelineError("--to has to be after --from")
+    count = (last.date() - first.date()).days + ahead + 1
+    return frozenset(first.date() + datetime.timedelta(number) for number in range(count))

@@ -1,0 +1,55 @@
+"""retain: drop partitions that are in the lake, when nobody wants them on the shard any more."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import psycopg
+from django.utils import timezone
+
+from mqueue.core.conf import Conf
+from pipeline.errors import NothingToDo
+from pipeline.manifest import State
+from pipeline.models import Partition, Replay
+from pipeline.turns import turn
+from shards.retention import LogPartition, Terms, connected, drop, expired, log_partitions, terms
+
+Say = Callable[[str], None]
+
+
+def retain(conf: Conf, say: Say) -> None:
+    wanted = terms(conf)
+    with turn(conf):
+        dropped = sum([retain_on(conf, shard, wanted, say) for shard in range(len(conf.shard_urls))])
+    if not dropped:
+        raise NothingToDo("No partition may be dropped")
+
+
+def retain_on(conf: Conf, shard: int, wanted: Terms, say: Say) -> int:
+    with connected(conf.shard_urls[shard]) as connection:
+        for one in expired(connection, wanted):
+            if droppable(conf, shard, one):
+                try:
+                    drop(connection, one)
+                except psycopg.OperationalError as error:  # in use: the next run goes on
+                    say(f"{one.name} on shard {shard} cannot be dropped now: {error}")
+        there = {(one.parent, one.day) for one in log_partitions(connection)}
+    gone = [
+        partition
+        for partition in Partition.objects.filter(shard=shard, state=State.PUBLISHED)
+        if (partition.parent, partition.day) not in there
+    ]
+    for partition in gone:
+        partition.state, partition.dropped_at = State.DROPPED, timezone.now()
+        partition.save(update_fields=["state", "dropped_at"])
+        say(f"dropped {partition}")
+    return len(gone)
+
+
+def droppable(conf: Conf, shard: int, one: LogPartition) -> bool:
+    """Published for long enough, and read by no replay."""
+    before = timezone.now() - timedelta(hours=conf.lake.grace_hours)
+    if any(one.day in replay.days for replay in Replay.objects.filter(state=Replay.State.RUNNING)):
+        return False
+    return Partition.objects.filter(
+        shard=shard, parent=one.parent, day=one.day, state=State.PUBLISHED, published_at__lte=before
+    ).exists()

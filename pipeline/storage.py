@@ -1,0 +1,70 @@
+"""Files of the lake: written once under a name of their own, never renamed and never written over, so that an object
+store can hold them."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from shards.lake import open_lake
+
+ROWS_A_GROUP = 16_384  # what a look-up of one message has to unpack
+LEVEL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    url: str
+
+    def write(self, path: str, table: pa.Table) -> int:
+        """The file is on the disk when this returns; its size."""
+        system, place = self._place(path)
+        if isinstance(system, fs.LocalFileSystem):
+            system.create_dir(str(Path(place).parent), recursive=True)
+        with system.open_output_stream(place) as stream:
+            pq.write_table(table, stream, compression="zstd", compression_level=LEVEL, row_group_size=ROWS_A_GROUP)
+        if isinstance(system, fs.LocalFileSystem):
+            _sync(Path(place), Path(open_lake(self.url)[1]))
+        return int(system.get_file_info(place).size)
+
+    def read(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        system, place = self._place(path)
+        with system.open_input_file(place) as file:
+            return pq.read_table(file, columns=columns)
+
+    def exists(self, path: str) -> bool:
+        system, place = self._place(path)
+        return bool(system.get_file_info(place).type == fs.FileType.File)
+
+    def delete(self, path: str) -> None:
+        system, place = self._place(path)
+        if self.exists(path):
+            system.delete_file(place)
+
+    def list(self, folder: str) -> Iterator[str]:
+        """Every file below a folder, as the manifest names it."""
+        system, place = self._place(folder)
+        _, root = open_lake(self.url)
+        for found in system.get_file_info(fs.FileSelector(place, recursive=True, allow_not_found=True)):
+            if found.type == fs.FileType.File:
+                yield found.path[len(root) + 1 :]
+
+    def _place(self, path: str) -> tuple[fs.FileSystem, str]:
+        system, root = open_lake(self.url)
+        return system, f"{root}/{path}"
+
+
+def _sync(file: Path, root: Path) -> None:
+    """The file, and the names that lead to it: the shard's rows may be dropped on the strength of them."""
+    for path in (file, *file.parents):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if path == root:
+            break

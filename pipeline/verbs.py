@@ -1,0 +1,145 @@
+"""The verbs of `manage.py pipeline`. What a verb needs is loaded when it runs: pyspark takes its time."""
+
+import argparse
+import datetime
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from mqueue.core.conf import Conf
+from pipeline.errors import PipelineError
+
+Say = Callable[[str], None]
+Run = Callable[[Conf, dict[str, Any], Say], None]
+
+
+def _no_arguments(parser: argparse.ArgumentParser) -> None:
+    """A verb without Spark."""
+
+
+def spark_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--master", default="local[2]", help="Spark's master (default: local[2], in this process)")
+    parser.add_argument("--remote", help="a Spark Connect server instead, such as sc://host:15002")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    about: str
+    run: Run
+    add_arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+
+
+def _archive(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.archive import archive
+    from pipeline.spark import Sessions
+
+    with Sessions("mqueue archive", options["master"], options["remote"]) as sessions:
+        archive(conf, sessions, say)
+
+
+def _verify(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.spark import Sessions
+    from pipeline.verify import verify
+
+    with Sessions("mqueue verify", options["master"], options["remote"]) as sessions:
+        verify(conf, sessions, say)
+
+
+def _gc(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.gc import gc
+
+    gc(conf, say)
+
+
+def _retain(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.retain import retain
+
+    retain(conf, say)
+
+
+def _status(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.status import status
+
+    status(conf, say)
+
+
+def replay_arguments(parser: argparse.ArgumentParser) -> None:
+    spark_arguments(parser)
+    parser.add_argument("--namespace", help="whose messages")
+    parser.add_argument("--topic", help="of this topic alone")
+    parser.add_argument("--from", dest="first", type=moment, help="enqueued at this time or later (UTC unless it says)")
+    parser.add_argument("--to", dest="last", type=moment, help="and before this one (default: now)")
+    parser.add_argument("--as-of", type=moment, help="as if it were that time: what came later does not count")
+    parser.add_argument("--include-deleted", action="store_true", help="those too that were cancelled or deleted")
+    parser.add_argument("--into", metavar="TOPIC", help="into this topic instead of their own")
+    parser.add_argument("--where", metavar="SQL", help="those alone, such as \"priority < 3 AND body LIKE '%%vip%%'\"")
+    parser.add_argument("--rate", type=float, help="messages a second at most")
+    parser.add_argument("--max", dest="most", type=int, help="messages at most")
+    parser.add_argument("--most-replays", type=int, default=3, help="skip what was replayed so often (default: 3)")
+    parser.add_argument("--dry-run", action="store_true", help="show how many there are by the hour, and send nothing")
+    parser.add_argument(
+        "--resume", metavar="RUN", help="go on with a run that was stopped; the rest is as it was asked"
+    )
+    parser.add_argument("--url", help="the service (default: this installation's API)")
+
+
+def moment(text: str) -> datetime.datetime:
+    found = datetime.datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+
+
+def _replay(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline import replay as replays
+    from pipeline.door import Door
+    from pipeline.spark import Sessions
+
+    if options["resume"]:
+        run = replays.resume(conf, options["resume"])
+    elif options["namespace"] and options["first"]:
+        given = {name: options[name] for name in replays.Wish.__slots__ if name != "last"}
+        run = replays.begin(conf, replays.Wish(**given, last=options["last"] or datetime.datetime.now(datetime.UTC)))
+    else:
+        raise PipelineError("replay needs --namespace and --from, or --resume")
+    with Sessions("mqueue replay", options["master"], options["remote"]) as sessions:
+        if options["dry_run"]:
+            replays.dry_run(conf, sessions, run, say)
+            return
+        door = Door(options["url"] or conf.api.origin, conf.jwt_secret, run.wish["namespace"], f"replay-{run.name}")
+        with closing(door):
+            replays.replay(conf, sessions, run, say, door, options["rate"])
+
+
+def usage_arguments(parser: argparse.ArgumentParser) -> None:
+    spark_arguments(parser)
+    parser.add_argument("--all", action="store_true", help="every day there is, and not only what has changed")
+
+
+def _usage(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.spark import Sessions
+    from pipeline.usage import usage
+
+    with Sessions("mqueue usage", options["master"], options["remote"]) as sessions:
+        usage(conf, sessions, say, everything=options["all"])
+
+
+def _failures(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.failures import failures
+    from pipeline.spark import Sessions
+
+    with Sessions("mqueue failures", options["master"], options["remote"]) as sessions:
+        failures(conf, sessions, say)
+
+
+VERBS: dict[str, Verb] = {
+    "archive": Verb("Copy the days that are over into the lake, checked row by row.", _archive, spark_arguments),
+    "verify": Verb("Read the whole lake again and hold it against its list.", _verify, spark_arguments),
+    "gc": Verb("Delete files that no run will ever publish, and those that were replaced.", _gc),
+    "retain": Verb("Drop days from the shards that are in the lake and past their retention.", _retain),
+    "replay": Verb(
+        "Send messages of the past again, in their old order, through the service.", _replay, replay_arguments
+    ),
+    "usage": Verb("Count messages, bytes and steps by topic and hour, and time them.", _usage, usage_arguments),
+    "failures": Verb("Group what died by its error, and say what may be done.", _failures, spark_arguments),
+    "status": Verb("Show where every day is, and what the lake holds.", _status),
+}

@@ -1,0 +1,256 @@
+"""Days that are over go into the lake, each row as it was, and only then from the shard."""
+
+import datetime
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqueue.core.conf import Conf, conf
+from pipeline.archive import archive
+from pipeline.chunks import Chunk, arranged
+from pipeline.digests import sums
+from pipeline.errors import Busy, Fenced, NothingToDo, PipelineError, VerificationFailed
+from pipeline.gc import gc
+from pipeline.layout import EVENT, LAYOUTS, MESSAGE
+from pipeline.manifest import State, publish, take_up
+from pipeline.models import File, Partition
+from pipeline.pull import pull
+from pipeline.spark import Sessions
+from pipeline.storage import Storage
+from pipeline.turns import turn
+from pipeline.verify import verify
+from shards.models import Deployment
+from shards.sql import statement
+from tests.pipeline.past import day_before, grow_older, rows_of, settle_some
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
+DAYS = 12
+EXTREMES = """
+UPDATE message SET ordering_key = 'o', concurrency_key = 'ç', ttl_ms = 9223372036854775807, max_retries = -32768,
+                   enqueued_at = '1970-01-01 00:00:00.000001+00', deliver_after = '9999-12-31 23:59:59.999999+00'
+WHERE id = (SELECT max(id) FROM message WHERE topic IN (SELECT id FROM topic WHERE namespace = %s))
+"""
+
+
+@pytest.fixture
+async def past(lake: Conf, namespace: str) -> str:
+    """A namespace whose messages are of a day that is over."""
+    await settle_some(lake, namespace)
+    grow_older(lake, namespace, DAYS)
+    for url in lake.shard_urls:
+        with psycopg.connect(url) as connection:
+            connection.execute(EXTREMES, [namespace])
+    return namespace
+
+
+def in_the_lake(conf: Conf, parent: str, namespace: str) -> list[dict[str, Any]]:
+    storage, found = Storage(conf.lake.url), []
+    for file in File.objects.filter(partition__parent=parent, retired_at=None):
+        rows = storage.read(file.path).to_pylist()
+        keys = [(row["namespace"], row["topic"], row["id"], row.get("at")) for row in rows]
+        assert keys == sorted(keys)
+        assert len(rows) == file.rows
+        found += [row for row in rows if row["namespace"] == namespace]
+    return found
+
+
+def as_archived(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a shard under the names of the lake, with the same texts."""
+    return {name: value for name, value in row.items() if name != "name"} | {
+        "topic_id": row["topic"],
+        "topic": row["name"],
+    }
+
+
+def order(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (row["id"], row.get("at"), row.get("kind"))
+
+
+def test_every_column_of_every_row_is_in_the_lake(lake: Conf, past: str, sessions: Sessions, said: list[str]) -> None:
+    archive(lake, sessions, said.append)
+    for parent in LAYOUTS:
+        expected = sorted(map(as_archived, rows_of(lake, parent, past)), key=order)
+        found = sorted(in_the_lake(lake, parent, past), key=order)
+        assert len(found) == len(expected) > 0
+        for ours, theirs in zip(found, expected, strict=True):
+            for name in {"headers", "retry"} & ours.keys():
+                ours[name] = json.loads(ours[name] or "null")
+            assert ours == theirs
+    assert set(Partition.objects.values_list("state", flat=True)) == {State.PUBLISHED}
+    verify(lake, sessions, said.append)
+    with pytest.raises(NothingToDo):
+        archive(lake, sessions, said.append)
+
+
+def test_a_day_that_is_archived_takes_no_rows_and_loses_none(
+    lake: Conf, past: str, sessions: Sessions, said: list[str]
+) -> None:
+    archive(lake, sessions, said.append)
+    day = day_before(DAYS)
+    with psycopg.connect(lake.shard_urls[0], autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.CheckViolation, match="sealed"):
+            connection.execute(
+                "INSERT INTO message (id, topic, day, payload_bytes, priority, is_json, payload) "
+                "VALUES (1, 1, %s, 0, 5, false, '')",
+                [day],
+            )
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="sealed"):
+            connection.execute("DELETE FROM message WHERE day = %s", [day])
+        with pytest.raises(psycopg.errors.CheckViolation, match="sealed"):
+            connection.execute("UPDATE message SET priority = 1 WHERE day = %s", [day])
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="sealed"):
+            connection.execute(f"TRUNCATE event_{day:%Y%m%d}")  # type: ignore[arg-type]
+
+
+def test_a_day_that_is_not_over_cannot_be_sealed(lake: Conf) -> None:
+    with (
+        psycopg.connect(lake.shard_urls[0]) as connection,
+        pytest.raises(psycopg.errors.RaiseException, match="not over"),
+    ):
+        connection.execute("SELECT seal_partition('message', (now() AT TIME ZONE 'UTC')::date)")
+
+
+def test_sealing_waits_for_whoever_is_writing_to_the_day(
+    lake: Conf, past: str, sessions: Sessions, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that was inserted and not committed when the day was sealed would be missing in the lake."""
+    monkeypatch.setattr("pipeline.archive.SEAL_TRIES", 2)
+    with psycopg.connect(lake.shard_urls[0]) as writer:
+        writer.execute(
+            "INSERT INTO event (id, topic, epoch, attempt, kind, at) VALUES (5, 1, 1, 1, 2, %s)",
+            [datetime.datetime.combine(day_before(DAYS), datetime.time(12), datetime.UTC)],
+        )
+        with pytest.raises(PipelineError, match="in use"):
+            archive(lake, sessions, said.append)
+        writer.rollback()
+    archive(lake, sessions, said.append)
+
+
+def test_a_copy_that_differs_is_not_published(
+    lake: Conf, past: str, sessions: Sessions, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One bit of one row, in what PostgreSQL says it has."""
+    monkeypatch.setattr("pipeline.archive.statement", lambda name: with_a_flipped_bit(statement(name)))
+    with pytest.raises(VerificationFailed):
+        archive(lake, sessions, said.append)
+    assert not File.objects.exists()
+    monkeypatch.undo()
+    archive(lake, sessions, said.append)
+    with pytest.raises(NothingToDo):
+        verify_only_what_is_listed(lake, said)
+    verify(lake, sessions, said.append)
+
+
+def with_a_flipped_bit(query: str) -> str:
+    return query.replace("bit_xor(high)", "bit_xor(high) # 1")
+
+
+def verify_only_what_is_listed(lake: Conf, said: list[str]) -> None:
+    """The first gc finds what the failed run left; the second finds nothing."""
+    gc(lake, said.append)
+    gc(lake, said.append)
+
+
+@pytest.fixture
+def damaged(lake: Conf, past: str, sessions: Sessions, said: list[str]) -> Iterator[Path]:
+    archive(lake, sessions, said.append)
+    file = File.objects.filter(partition__parent="message").order_by("-rows").first()
+    assert file
+    yield Path(lake.lake.url.removeprefix("file://")) / file.path
+
+
+def test_a_flipped_bit_in_the_lake_is_found(lake: Conf, damaged: Path, sessions: Sessions, said: list[str]) -> None:
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 3] ^= 1
+    damaged.write_bytes(bytes(data))
+    with pytest.raises(VerificationFailed):
+        verify(lake, sessions, said.append)
+
+
+def test_a_file_that_is_gone_is_found(lake: Conf, damaged: Path, sessions: Sessions, said: list[str]) -> None:
+    damaged.unlink()
+    with pytest.raises(VerificationFailed):
+        verify(lake, sessions, said.append)
+
+
+def test_two_archivers_take_turns(lake: Conf, past: str, sessions: Sessions, said: list[str]) -> None:
+    with turn(lake), pytest.raises(Busy):
+        archive(lake, sessions, said.append)
+    archive(lake, sessions, said.append)
+
+
+def test_an_archiver_that_slept_through_its_turn_publishes_nothing(
+    lake: Conf, past: str, sessions: Sessions, said: list[str]
+) -> None:
+    archive(lake, sessions, said.append)
+    partition = Partition.objects.filter(parent="message", rows__gt=0).first()
+    assert partition
+    before = list(partition.files.values_list("path", flat=True))
+    asleep = Partition.objects.get(pk=partition.pk)
+    asleep.state = State.ARCHIVING
+    take_up(partition, State.ARCHIVING)  # the next one's turn
+    expected = sums(copy_of(partition), LAYOUTS[partition.parent])
+    with pytest.raises(Fenced):
+        publish(asleep, expected_rows(expected), {one.topic: one for one in expected})
+    assert list(partition.files.values_list("path", flat=True)) == before
+
+
+def copy_of(partition: Partition) -> Any:
+    table = pull(LAYOUTS[partition.parent], partition.shard, partition.day, 0, 1 << 60)
+    with psycopg.connect(conf().shard_urls[partition.shard]) as connection:
+        names = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT id, namespace, name FROM topic")}
+    return arranged(table, names, LAYOUTS[partition.parent])
+
+
+def expected_rows(expected: list[Any]) -> list[Any]:
+    return [SimpleNamespace(path="x", size=1, namespace="n", name="t", **one.as_dict()) for one in expected]
+
+
+def test_gc_deletes_what_nobody_will_publish_and_nothing_else(
+    lake: Conf, past: str, sessions: Sessions, said: list[str]
+) -> None:
+    archive(lake, sessions, said.append)
+    partition = Partition.objects.filter(parent="message", rows__gt=0).first()
+    assert partition
+    table = copy_of(partition)
+    chunk = Chunk(
+        str(Deployment.objects.get().identity), "message", partition.shard, partition.day, partition.term, 0, 0, {}
+    )
+    storage = Storage(lake.lake.url)
+    orphan, ahead = chunk.new_path(), replace(chunk, term=partition.term + 1).new_path()
+    foreign = "another-deployment/message/day=2020-01-01/shard=0/1-" + "0" * 32 + ".parquet"
+    listed = set(File.objects.values_list("path", flat=True))
+    for path in (orphan, ahead, foreign):
+        storage.write(path, table)
+    gc(lake, said.append)
+    assert not storage.exists(orphan)
+    assert storage.exists(ahead)
+    assert storage.exists(foreign)
+    assert all(storage.exists(path) for path in listed)
+
+
+def test_a_column_that_the_archive_does_not_know_stops_it(
+    lake: Conf, past: str, sessions: Sessions, said: list[str]
+) -> None:
+    with psycopg.connect(lake.shard_urls[1], autocommit=True) as connection:
+        connection.execute("ALTER TABLE message ADD COLUMN new_thing text")
+        try:
+            with pytest.raises(PipelineError, match="new_thing"):
+                archive(lake, sessions, said.append)
+        finally:
+            connection.execute("ALTER TABLE message DROP COLUMN new_thing")
+
+
+def test_the_layouts_name_every_column_of_the_shards(lake: Conf) -> None:
+    with psycopg.connect(lake.shard_urls[0]) as connection:
+        for layout in (MESSAGE, EVENT):
+            rows = connection.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_name = %s", [layout.parent]
+            )
+            assert {row[0] for row in rows.fetchall()} == layout.columns_of_shard

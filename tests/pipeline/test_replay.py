@@ -1,0 +1,179 @@
+"""Messages of the past come again, once each and in order, from the lake and the live log; a killed run is resumed."""
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mqueue.core.conf import ROOT, Conf
+from pipeline.archive import archive
+from pipeline.door import Door
+from pipeline.errors import NothingToDo, PipelineError
+from pipeline.messages import Unsendable, as_sent
+from pipeline.models import Replay
+from pipeline.replay import Wish, begin, dry_run, replay, resume
+from pipeline.spark import Sessions
+from tests.pipeline.past import grow_older
+from tests.service import SECRET, Service
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
+NOW = datetime.datetime.now(datetime.UTC)
+LONG_AGO, SOON = NOW - datetime.timedelta(days=20), NOW + datetime.timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service on the worker's own databases, where the past is."""
+    folder = tmp_path_factory.mktemp("served")
+    folder.chmod(0o755)
+    names = ("DATABASE_URLS", "CONTROL_DATABASE_URL", "REDIS_URL")
+    service = Service(folder / "data", {name: os.environ[name] for name in names}).start()
+    yield service
+    service.end()
+
+
+@pytest.fixture
+def door(served: Service, namespace: str) -> Iterator[Door]:
+    door = Door(served.url, SECRET, namespace, "replay")
+    yield door
+    door.close()
+
+
+def send(served: Service, namespace: str, topic: str, bodies: range) -> list[int]:
+    with served.client() as http:
+        messages = [{"namespace": namespace, "topic": topic, "body": n} for n in bodies]
+        answer = http.post("/enqueue", json=messages)
+        assert answer.status_code == 200, answer.text
+        return list(answer.json())
+
+
+def bodies_in(served: Service, namespace: str, topic: str) -> list[Any]:
+    with served.client() as http:
+        query = {"namespace": namespace, "topic": topic, "limit": 1000}
+        return [one["body"] for one in http.get("/dequeue", params=query).json()]
+
+
+def wish(namespace: str, **more: Any) -> Wish:
+    return Wish(**({"namespace": namespace, "topic": "t", "first": LONG_AGO, "last": SOON, "into": "again"} | more))
+
+
+@pytest.fixture
+def past(lake: Conf, served: Service, namespace: str, sessions: Sessions, said: list[str]) -> list[int]:
+    """Bodies 0 to 29 in the lake, and 30 to 59 in the live log."""
+    old = send(served, namespace, "t", range(30))
+    grow_older(lake, namespace, 9)
+    archive(lake, sessions, said.append)
+    return old + send(served, namespace, "t", range(30, 60))
+
+
+def test_lake_and_live_log_come_again_in_their_order(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    replay(lake, sessions, begin(lake, wish(namespace)), said.append, door, None)
+    assert bodies_in(served, namespace, "again") == list(range(60))
+    assert Replay.objects.get().state == Replay.State.DONE
+    assert Replay.objects.get().sent == 60
+
+
+def test_a_batch_whose_answer_was_lost_adds_nothing_twice(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    run = begin(lake, wish(namespace))
+    replay(lake, sessions, run, said.append, door, None)
+    Replay.objects.update(state=Replay.State.RUNNING, last_at=None, last_id=None, sent=0)
+    replay(lake, sessions, resume(lake, run.name), said.append, door, None)
+    assert said[-1].endswith("60 were there already")
+    assert bodies_in(served, namespace, "again") == list(range(60))
+
+
+def test_what_was_cancelled_stays_away_unless_it_is_asked_for(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    with served.client() as http:
+        gone = http.delete(f"/messages/{past[31]}", params={"namespace": namespace, "topic": "t"})
+        assert gone.status_code == 200
+    replay(lake, sessions, begin(lake, wish(namespace)), said.append, door, None)
+    assert bodies_in(served, namespace, "again") == [n for n in range(60) if n != 31]
+    replay(lake, sessions, begin(lake, wish(namespace, into="all", include_deleted=True)), said.append, door, None)
+    assert bodies_in(served, namespace, "all") == list(range(60))
+    before = NOW - datetime.timedelta(hours=1)
+    replay(lake, sessions, begin(lake, wish(namespace, into="before", as_of=before)), said.append, door, None)
+    assert bodies_in(served, namespace, "before") == list(range(30))
+
+
+def test_a_condition_a_bound_and_a_time_choose(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    some = wish(namespace, where="CAST(body AS int) % 2 = 1", most=20, first=NOW - datetime.timedelta(hours=1))
+    replay(lake, sessions, begin(lake, some), said.append, door, None)
+    assert bodies_in(served, namespace, "again") == [n for n in range(30, 60) if n % 2][:20]
+    with pytest.raises(PipelineError, match="--where"):
+        replay(lake, sessions, begin(lake, wish(namespace, where="no_such = 1")), said.append, door, None)
+
+
+def test_a_dry_run_shows_the_hours_and_sends_nothing(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str]
+) -> None:
+    dry_run(lake, sessions, begin(lake, wish(namespace)), said.append)
+    assert said[-1] == "60 messages"
+    assert said[-2].endswith("#" * 50)
+    assert bodies_in(served, namespace, "again") == []
+    assert not Replay.objects.exists()
+    with pytest.raises(NothingToDo):
+        dry_run(lake, sessions, begin(lake, wish(namespace, topic="nobody")), said.append)
+
+
+def test_a_run_that_rested_longer_than_keys_are_kept_is_not_resumed(lake: Conf, namespace: str) -> None:
+    run = begin(lake, wish(namespace))
+    resume(lake, run.name)
+    Replay.objects.update(touched_at=NOW - datetime.timedelta(days=2))
+    with pytest.raises(PipelineError, match="dedupe window"):
+        resume(lake, run.name)
+
+
+def row(**more: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "id": 7, "namespace": "n", "topic": "t", "priority": 5, "headers": None, "is_json": True, "payload": b"1",
+        "retry": None, "ttl_ms": None, "max_retries": None, "traceparent": None, "deliver_after_us": None,
+    }  # fmt: skip
+    return plain | more
+
+
+def test_a_loop_of_replays_ends() -> None:
+    sent = as_sent(row(headers='{"replay_count": "2", "a": "b"}'), "r", None, 3)
+    assert b'"replay_count":"3"' in sent
+    assert b'"a":"b"' in sent
+    with pytest.raises(Unsendable):
+        as_sent(row(headers='{"replay_count": "3"}'), "r", None, 3)
+
+
+def killed_and_resumed(env: dict[str, str], url: str, namespace: str) -> None:
+    """Slowly, killed after the first line of progress, and then resumed to its end."""
+    verb = [sys.executable, str(ROOT / "manage.py"), "pipeline", "replay", "--url", url]
+    asked = ["--namespace", namespace, "--topic", "t", "--from", LONG_AGO.isoformat(), "--into", "again"]
+    run = ""
+    with subprocess.Popen(
+        [*verb, *asked, "--rate", "10"], env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stdout or ():
+            if line.startswith("replay "):
+                run = line.split()[1]
+            if " of 60 sent" in line:
+                process.send_signal(signal.SIGKILL)
+                break
+    assert process.returncode == -signal.SIGKILL
+    resumed = subprocess.run([*verb, "--resume", run], env=env, cwd=ROOT, capture_output=True, text=True)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+
+
+def test_a_run_that_is_killed_and_resumed_adds_each_once(
+    lake: Conf, served: Service, namespace: str, past: list[int]
+) -> None:
+    env = dict(os.environ) | {"LAKE_URL": lake.lake.url, "JWT_SECRET": SECRET}
+    killed_and_resumed(env, served.url, namespace)
+    assert bodies_in(served, namespace, "again") == list(range(60))

@@ -1,0 +1,140 @@
+"""Usage and failures say what happened, may be run again, and count what comes late."""
+
+import datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqueue.core.conf import Conf
+from mqueue.core.messages import Dequeue, Nack, Settle
+from mqueue.engine.engine import Engine
+from pipeline.archive import archive
+from pipeline.errors import NothingToDo
+from pipeline.failures import advice, failures
+from pipeline.models import Failure, Table, UsageHour
+from pipeline.retain import retain
+from pipeline.spark import Sessions
+from pipeline.storage import Storage
+from pipeline.usage import usage
+from tests.integration.messages import message, send
+from tests.pipeline.past import day_before, grow_older
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
+DAYS = 12
+ERRORS = ("no user 17 at 'Rome' in 0xff", "no user 4 at 'Oslo' in 0x0a", "timeout")
+
+
+async def a_day(conf: Conf, namespace: str, count: int) -> None:
+    """Of `count` messages three die, of two errors; one is tried twice, and the rest are acked."""
+    engine = Engine(conf)
+    await engine.open()
+    try:
+        await send(engine, *(message(namespace, "t", "x" * 8, max_retries=0) for _ in ERRORS))
+        for held, error in zip(await engine.dequeue("c", Dequeue(namespace, "t", limit=3)), ERRORS, strict=True):
+            await engine.nack("c", [Nack(held.id, namespace, "t", held.receipt, error=error)])
+        await send(engine, *(message(namespace, "t", "y") for _ in range(count - len(ERRORS))))
+        (first,) = await engine.dequeue("c", Dequeue(namespace, "t"))
+        await engine.nack("c", [Nack(first.id, namespace, "t", first.receipt, delay_ms=0)])
+        held = await engine.dequeue("c", Dequeue(namespace, "t", limit=100))
+        await engine.ack("c", [Settle(one.id, namespace, "t", one.receipt) for one in held])
+    finally:
+        await engine.close()
+
+
+def totals(namespace: str) -> dict[str, int]:
+    rows = list(UsageHour.objects.filter(namespace=namespace))
+    names = ("messages", "bytes", "deliveries", "retries", "acked", "dead")
+    return {name: sum(getattr(row, name) for row in rows) for name in names}
+
+
+TEN = {"messages": 10, "bytes": 3 * 10 + 7 * 3, "deliveries": 11, "retries": 1, "acked": 7, "dead": 3}
+
+
+async def test_usage_is_counted_and_timed_wherever_the_rows_are(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    await a_day(lake, namespace, 10)
+    grow_older(lake, namespace, DAYS)
+    usage(lake, sessions, said.append)
+    assert totals(namespace) == TEN
+    times = {name: UsageHour.objects.filter(namespace=namespace).exclude(**{name: None}).first() for name in KINDS}
+    for name, row in times.items():
+        low, middle, high = getattr(row, name)
+        assert 0 <= low <= middle <= high < 60_000
+    archive(lake, sessions, said.append)
+    usage(lake, sessions, said.append, everything=True)
+    assert totals(namespace) == TEN
+    retain(lake, said.append)
+    usage(lake, sessions, said.append, everything=True)
+    assert totals(namespace) == TEN
+    assert rows_of_files(lake, "usage", namespace) == UsageHour.objects.filter(namespace=namespace).count()
+
+
+KINDS = ("wait_ms", "work_ms", "total_ms")
+
+
+def rows_of_files(conf: Conf, kind: str, namespace: str) -> int:
+    storage = Storage(conf.lake.url)
+    files = [storage.read(table.path).to_pylist() for table in Table.objects.filter(kind=kind)]
+    return sum(row.get("namespace") == namespace for rows in files for row in rows)
+
+
+async def test_what_commits_late_is_counted_when_it_comes(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    """By id or by time it would be behind what was read already."""
+    await a_day(lake, namespace, 10)
+    number = (await topics_of(lake, namespace))["t"]
+    with psycopg.connect(lake.shard_urls[0]) as late:
+        late.execute(
+            "INSERT INTO message (id, topic, day, payload_bytes, priority, is_json, payload) "
+            "VALUES (1024, %s, (now() AT TIME ZONE 'UTC')::date, 0, 5, false, '')",
+            [number],
+        )
+        usage(lake, sessions, said.append)
+        assert totals(namespace)["messages"] in (0, 10)  # it holds back whoever writes after it
+        late.commit()
+    usage(lake, sessions, said.append)
+    assert totals(namespace) == TEN | {"messages": 11}
+    with psycopg.connect(lake.shard_urls[0], autocommit=True) as connection:
+        connection.execute("DELETE FROM message WHERE id = 1024")
+
+
+async def topics_of(conf: Conf, namespace: str) -> dict[str, int]:
+    found: dict[str, Any] = {}
+    for url in conf.shard_urls:
+        with psycopg.connect(url) as connection:
+            rows = connection.execute("SELECT name, id FROM topic WHERE namespace = %s", [namespace])
+            found |= dict(rows.fetchall())  # type: ignore[arg-type]
+    return found
+
+
+async def test_deaths_are_grouped_by_what_their_errors_share(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    await a_day(lake, namespace, 10)
+    grow_older(lake, namespace, 3)
+    failures(lake, sessions, said.append)
+    found = {one.fingerprint: one for one in Failure.objects.filter(namespace=namespace)}
+    assert {text: one.deaths for text, one in found.items()} == {"no user <n> at <text> in <hex>": 2, "timeout": 1}
+    one = found["no user <n> at <text> in <hex>"]
+    assert (one.reason, one.name, one.day) == ("max_retries", "t", day_before(3))
+    assert one.sample in ERRORS[:2]
+    assert one.first_at <= one.last_at < datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=2)
+    told = "\n".join(said)
+    assert f"      2  {namespace}/t  max_retries: no user <n> at <text> in <hex>" in told
+    assert "66 % of its deaths" in told
+    assert "3 wait" in told
+
+
+def test_advice_is_of_the_reason_and_only_where_something_waits() -> None:
+    assert "none" in advice("max_retries", "n", "t", 0)
+    assert "ttl" in advice("expired", "n", "t", 2)
+    assert '"namespace": "n", "topic": "t"' in advice("rejected", "n", "t", 2)
+
+
+def test_with_nothing_new_there_is_nothing_to_do(lake: Conf, sessions: Sessions, said: list[str]) -> None:
+    usage(lake, sessions, said.append)
+    with pytest.raises(NothingToDo):
+        usage(lake, sessions, said.append)
