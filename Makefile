@@ -12,13 +12,14 @@ ARGS ?=
 ROOMS := mqueue tenants shards daemons pipeline launch tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick lint format chaos bench bench-peers psql superuser token migrate check lock env reset clean install install-dev
+.PHONY: help run test test-quick lint format chaos bench bench-peers bench-pipeline psql superuser token migrate check lock env reset clean install install-dev
 export
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: install ## Install, start everything and keep it running; Ctrl-C stops it
+	$(if $(LAKE_URL),$(INSTALL) pipeline)
 	@exec $(RUN) run
 
 test: install-dev ## Run every test on servers of its own; narrow it with ARGS="-k routing"
@@ -46,6 +47,10 @@ bench: install ## Measure it beside the raw limits, in a few minutes; more with 
 
 bench-peers: install ## Measure other queues on the same servers, in an environment of their own
 	@exec $(VENV)/python -m bench --peers $(ARGS)
+
+bench-pipeline: install ## Measure archive, replay and roll-ups beside plain ways; ARGS="--rows 2000000" for the whole
+	$(INSTALL) pipeline
+	@exec $(VENV)/python -m bench.pipeline $(ARGS)
 
 psql: install ## Open psql on a shard (SHARD=0, SHARD=1, ...) or SHARD=control
 	@exec $(RUN) psql $(SHARD) $(ARGS)

@@ -1,0 +1,1 @@
+"""What the history pipeline costs, beside the plainest way to do the same: `make bench-pipeline`."""
