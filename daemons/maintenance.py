@@ -17,6 +17,7 @@ from shards.sql import statement
 log = logging.getLogger(__name__)
 RECOUNT_MS = 600_000
 PORTION = 10_000
+USAGE_DAYS = 400
 
 
 @shared_task(name="mqueue.make_partitions")
@@ -111,3 +112,24 @@ def retain() -> int:
         except psycopg.OperationalError as error:  # down, or the partition is in use: the next run goes on
             log.warning("shard %d: old days could not be dropped now: %s", number, error)
     return dropped
+
+
+@shared_task(name="mqueue.forget_usage")
+def forget_usage() -> int:
+    """Drop what was used more than a year ago; returns how many rows went."""
+    return asyncio.run(_forget_usage())
+
+
+async def _forget_usage() -> int:
+    cluster = Cluster(conf())
+    forgotten = 0
+    for shard in cluster.shards:
+        await shard.open()
+        try:
+            async with shard.connection() as connection:
+                forgotten += (await connection.execute(statement("forget_usage"), {"days": USAGE_DAYS})).rowcount
+        except ShardUnavailable:
+            log.warning("%s is down; its old usage is dropped by the next run", shard.name)
+        finally:
+            await shard.close()
+    return forgotten

@@ -1,5 +1,6 @@
 """Celery: slow and periodic work, on the same Redis as the queue's heads."""
 
+import logging
 import os
 from typing import Any
 from urllib.parse import quote
@@ -7,14 +8,16 @@ from urllib.parse import quote
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
 
 from celery import Celery, signals
+from celery.schedules import crontab
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from celery.schedules import crontab
 
 from daemons.base import tell_ready
 from mqueue.core.conf import Conf, conf
 
 SENTINEL_S = 1.0
+JOBS_EVERY_S = 2.0
+CHATTY = ("celery.app.trace", "celery.worker.strategy", "celery.beat")  # a line for each look for jobs is too much
 
 
 def broker(conf: Conf) -> dict[str, Any]:
@@ -39,13 +42,15 @@ def broker(conf: Conf) -> dict[str, Any]:
 app = Celery("mqueue")
 app.conf.update(
     **broker(conf()),
-    imports=["daemons.maintenance", "pipeline.tasks"],
+    imports=["daemons.maintenance", "daemons.jobs", "pipeline.tasks"],
     beat_schedule={
         "make partitions": {"task": "mqueue.make_partitions", "schedule": 1800.0},
         "forget keys": {"task": "mqueue.forget_keys", "schedule": 3600.0},
         "recount": {"task": "mqueue.recount", "schedule": 3600.0},
         "retain": {"task": "mqueue.retain", "schedule": crontab(minute=50)},
         "pipeline": {"task": "mqueue.pipeline", "schedule": crontab(hour=2, minute=10)},
+        "forget usage": {"task": "mqueue.forget_usage", "schedule": 86_400.0},
+        "run jobs": {"task": "mqueue.run_jobs", "schedule": JOBS_EVERY_S, "options": {"expires": JOBS_EVERY_S}},
     },
     broker_connection_retry_on_startup=True,
     task_ignore_result=True,
@@ -53,6 +58,12 @@ app.conf.update(
     timezone="UTC",
     worker_hijack_root_logger=False,
 )
+
+
+@signals.after_setup_logger.connect
+def _quieten(**kwargs: Any) -> None:
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @signals.worker_ready.connect

@@ -4,6 +4,7 @@ Each function asks first whether the asker may, by the namespace's name alone, a
 an object: so a foreigner's answer tells nothing, in its words or in its time.
 """
 
+import re
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -15,10 +16,11 @@ from mqueue.core.credentials import is_kid
 from mqueue.core.errors import Invalid, NamespaceNotFound, NotFound
 from tenants import shapes
 from tenants.askers import Asker
-from tenants.models import AuditEntry, Key, Member, Namespace, Quota, Topic
-from tenants.rules import ADMIN, OPERATOR, OWNER, VIEWER
+from tenants.models import AuditEntry, Job, Key, Member, Namespace, Quota, Topic
+from tenants.rules import ADMIN, ADMIN_SCOPE, OPERATOR, OWNER, VIEWER
 
 M = TypeVar("M", bound=Model)
+JOB = re.compile(r"[0-9]{1,18}")
 NUL = "\0"  # which PostgreSQL does not even look for
 
 
@@ -33,8 +35,8 @@ def within(asker: Asker, field: str, role: str = VIEWER) -> Q:
     return Q() if reach is None else Q(**{f"{field}__in": reach})
 
 
-def namespace(asker: Asker, name: str, role: str = VIEWER) -> Namespace:
-    asker.require(name, role)
+def namespace(asker: Asker, name: str, role: str = VIEWER, scope: str = ADMIN_SCOPE) -> Namespace:
+    asker.require(name, role, scope)
     found = names.is_namespace(name) and Namespace.objects.filter(name=name, deleted_at=None).first()
     if not found:
         raise NamespaceNotFound("There is no such namespace")
@@ -123,6 +125,19 @@ def member_to_put(asker: Asker, namespace_name: str, username: str) -> tuple[Mem
         raise NotFound("There is no such user")
     found = Member.objects.filter(namespace=home, user=person).select_related("user").first()
     return found or Member(namespace=home, user=person), found is None
+
+
+def jobs(asker: Asker, namespace_name: str, role: str = VIEWER, scope: str = ADMIN_SCOPE) -> "QuerySet[Job]":
+    home = namespace(asker, namespace_name, role, scope)
+    return Job.objects.filter(namespace=home).select_related("namespace")
+
+
+def job(asker: Asker, namespace_name: str, number: str, role: str = VIEWER, scope: str = ADMIN_SCOPE) -> Job:
+    known = jobs(asker, namespace_name, role, scope)
+    found = JOB.fullmatch(number) and known.filter(pk=int(number)).first()
+    if not found:
+        raise NotFound("There is no such job")
+    return found
 
 
 def audit(asker: Asker, namespace_name: str) -> "QuerySet[AuditEntry]":

@@ -9,7 +9,7 @@ from mqueue.core import names
 from mqueue.core.errors import Forbidden, Unauthenticated
 from mqueue.core.principals import Principal
 from tenants.models import Member
-from tenants.rules import OWNER, RANKS, ROLES, VIEWER
+from tenants.rules import ADMIN_SCOPE, OWNER, RANKS, ROLES, VIEWER
 
 SHOWN = 300  # of a name that goes into the audit log
 
@@ -18,8 +18,9 @@ class Asker(Protocol):
     name: str
     via: str
 
-    def require(self, namespace: str, role: str) -> None:
-        """Forbidden unless he has at least this role there. The answer is the same whether or not it exists."""
+    def require(self, namespace: str, role: str, scope: str = ADMIN_SCOPE) -> None:
+        """Forbidden unless he has at least this role there, or a token with this scope. The answer is the same whether
+        or not it exists."""
 
     def reach(self, role: str = VIEWER) -> frozenset[str] | None:
         """The namespaces where he has at least this role; None is all of them."""
@@ -33,8 +34,11 @@ class TokenAsker:
         self.name = principal.subject[:SHOWN]
         self.via = f"key {principal.kid}" if principal.kid else "root key"
 
-    def require(self, namespace: str, role: str) -> None:
-        self._principal.require(namespace, "*" if role == OWNER else "admin")
+    def require(self, namespace: str, role: str, scope: str = ADMIN_SCOPE) -> None:
+        if role == OWNER:
+            self._principal.require(namespace, "*")
+        else:
+            self._principal.require(namespace, ADMIN_SCOPE, *({scope} - {ADMIN_SCOPE}))
 
     def reach(self, role: str = VIEWER) -> frozenset[str] | None:
         found = self._principal.reach("*" if role == OWNER else "admin")
@@ -52,7 +56,7 @@ class PersonAsker:
         self._user = user
         self.name = user.get_username()[:SHOWN]
 
-    def require(self, namespace: str, role: str) -> None:
+    def require(self, namespace: str, role: str, scope: str = ADMIN_SCOPE) -> None:
         if self._user.is_superuser:
             return
         if not names.is_namespace(namespace) or not _reaches(self._roles(namespace), role):

@@ -14,6 +14,8 @@ from django.db import models
 from django.db.models.functions import Now
 
 from mqueue.core import credentials, names
+from tenants.job_models import Job, JobRunner
+from tenants.login_models import LoginAttempts
 from tenants.rules import (
     DURABILITIES,
     QUOTA,
@@ -26,6 +28,19 @@ from tenants.rules import (
     STRATEGIES,
     VISIBILITY_MS,
 )
+
+__all__ = [
+    "AuditEntry",
+    "Job",
+    "JobRunner",
+    "Key",
+    "LoginAttempts",
+    "Member",
+    "Namespace",
+    "Quota",
+    "Topic",
+    "TopicSettings",
+]
 
 
 def between(least: float, most: float) -> list[BaseValidator]:

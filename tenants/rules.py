@@ -4,7 +4,15 @@ STRATEGIES = ("exponential", "linear", "constant")
 DURABILITIES = ("commit", "buffered")
 VIEWER, OPERATOR, ADMIN, OWNER = "viewer", "operator", "admin", "owner"
 ROLES = (VIEWER, OPERATOR, ADMIN)  # of a member; an owner also makes and deletes the namespace
+ADMIN_SCOPE, DLQ_SCOPE = "admin", "dlq"  # what a token needs; the first suffices where the second does
 RANKS = {role: rank for rank, role in enumerate((*ROLES, OWNER))}
+
+# Of a job: what it does, and where it is.
+REPLAY, DELETE, PURGE = "replay", "delete", "purge"
+JOB_KINDS = (REPLAY, DELETE, PURGE)
+QUEUED, RUNNING, DONE, FAILED, CANCELLED = "queued", "running", "done", "failed", "cancelled"
+LIVE = (QUEUED, RUNNING)
+JOB_STATES = (*LIVE, DONE, FAILED, CANCELLED)
 
 # The least and the most.
 VISIBILITY_MS = (1_000, 43_200_000)

@@ -2,12 +2,16 @@
 
 from typing import Any, cast
 
+import msgspec
 from msgspec import UNSET
 
 from mqueue.core import credentials
 from mqueue.core.conf import conf
+from mqueue.core.searches import DeadFilter
 from tenants import models
+from tenants.job_records import Job
 from tenants.records import AuditEntry, Key, Member, Namespace, Quotas, Topic
+from tenants.rules import DONE, LIVE
 from tenants.snapshot import topic_settings
 
 QUOTAS = Quotas.__struct_fields__
@@ -80,3 +84,40 @@ def member(found: models.Member) -> Member:
 
 def audit_entry(found: models.AuditEntry) -> AuditEntry:
     return AuditEntry(**{name: getattr(found, name) for name in AuditEntry.__struct_fields__})
+
+
+def job(found: models.Job, hint: str | None = None) -> Job:
+    """`hint` is what there is to say of those who might do it, while it is not over."""
+    return Job(
+        id=found.pk,
+        kind=cast("Any", found.kind),
+        topic=found.topic or None,
+        filter=msgspec.convert(found.filter, DeadFilter),
+        dead=found.with_dead,
+        dry_run=found.is_dry_run,
+        rate_per_s=found.rate_per_s,
+        max=found.most,
+        state=cast("Any", found.state),
+        total=found.total,
+        searched=found.searched,
+        matched=found.matched,
+        done=found.done,
+        progress=_progress(found),
+        error=found.error or None,
+        hint=hint if found.state in LIVE else None,
+        created_by=found.created_by,
+        via=found.via,
+        created_at=found.created_at,
+        started_at=found.started_at,
+        finished_at=found.finished_at,
+    )
+
+
+def _progress(found: models.Job) -> float:
+    """By what it has looked at, or by what it may do at most."""
+    if found.state == DONE:
+        return 1.0
+    parts = [found.searched / found.total] if found.total else []
+    if found.most:
+        parts.append(found.matched / found.most)
+    return round(min(1.0, max(parts, default=0.0)), 4)

@@ -17,11 +17,13 @@ class Principal:
     expires_at: float
     kid: str = ""  # of the namespace's own key; the root key has none
 
-    def require(self, namespace: str, scope: str) -> None:
-        """The same answer whether or not the namespace exists."""
+    def require(self, namespace: str, scope: str, *others: str) -> None:
+        """One of the scopes. The same answer whether or not the namespace exists."""
         self._require_namespace(namespace)
-        if not self.scopes & {ANY, scope, f"{namespace}:{scope}", f"{namespace}:{ANY}"}:
-            raise Forbidden(f"The token does not carry the scope {scope}")
+        if self.scopes & {ANY, scope, f"{namespace}:{scope}", f"{namespace}:{ANY}"}:
+            return
+        if not any(self.scopes & {other, f"{namespace}:{other}"} for other in others):
+            raise Forbidden(f"The token does not carry the scope {' or '.join((scope, *others))}")
 
     def require_admin(self) -> None:
         """For what shows every namespace. `*` alone is not enough: a tenant's token may carry it for its own."""

@@ -1,6 +1,7 @@
 """Dead letters: read them, let them live again, delete them."""
 
 import asyncio
+import datetime
 import heapq
 from itertools import islice
 from typing import Any, LiteralString
@@ -13,6 +14,7 @@ from shards.calls import change, fetch
 from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
+from tenants.registry import Name
 
 PORTION = 500  # letters of one transaction: a quarter of a MiB each at most
 
@@ -28,7 +30,7 @@ class DeadLetters:
         found = await asyncio.gather(*(self._page_of(shard, wanted) for shard in shards))
         page = Page(wanted.limit)
         return [
-            _letter(wanted.namespace, row) for row in islice(heapq.merge(*found), wanted.limit) if page.takes(row[4])
+            letter_of(wanted.namespace, row) for row in islice(heapq.merge(*found), wanted.limit) if page.takes(row[4])
         ]
 
     async def delete(self, consumer: str, choice: DeadChoice) -> int:
@@ -36,6 +38,17 @@ class DeadLetters:
 
     async def replay(self, consumer: str, choice: DeadChoice) -> int:
         return await self._each_portion(statement("dead_replay"), consumer, choice, live_again=True)
+
+    async def act(self, verb: str, name: Name, ids: list[int], by: datetime.datetime, who: tuple[str, str]) -> int:
+        """For a job: replay or delete a portion of letters, but not what died again since it looked. `who` is the
+        consumer and the detail of the events. How many it were."""
+        number = await self._topics.find(name)
+        if number is None:
+            return 0
+        act = {"topic": number, "ids": sorted(ids), "consumer": who[0], "detail": who[1], "by": by}
+        query = statement("dead_replay") if verb == "replay" else statement("dead_delete")
+        shard = self._cluster.shard_of_topic(*name)
+        return await self._change(shard, query, act, live_again=verb == "replay")
 
     async def _page_of(self, shard: Database, wanted: DeadPage) -> list[Any]:
         parameters = {
@@ -55,20 +68,24 @@ class DeadLetters:
         done, after = 0, 0
         named = sorted({choice.id} if choice.id is not None else set(choice.ids or ()))
         while ids := await self._next_ids(shard, number, after) if choice.all else named[:PORTION]:
-            with self._hot[shard].owing([number]):
-                rows = await change(shard, query, {"topic": number, "ids": ids, "consumer": consumer})
-            if live_again:
-                await self._hot[shard].offer_rows(rows)
-            done += len(rows)
+            act = {"topic": number, "ids": ids, "consumer": consumer, "detail": None, "by": None}
+            done += await self._change(shard, query, act, live_again=live_again)
             after, named = ids[-1], named[PORTION:]
         return done
+
+    async def _change(self, shard: Database, query: LiteralString, act: dict[str, Any], *, live_again: bool) -> int:
+        with self._hot[shard].owing([act["topic"]]):
+            rows = await change(shard, query, act)
+        if live_again:
+            await self._hot[shard].offer_rows(rows)
+        return len(rows)
 
     async def _next_ids(self, shard: Database, number: int, after: int) -> list[int]:
         parameters = {"topic": number, "after": after, "limit": PORTION}
         return [row[0] for row in await fetch(shard, statement("dead_ids"), parameters)]
 
 
-def _letter(namespace: str, row: Any) -> DeadLetter:
+def letter_of(namespace: str, row: Any) -> DeadLetter:
     number, topic, priority, is_json, payload, named, attempts, error, reason, enqueued_at, died_at = row
     return DeadLetter(
         id=number,

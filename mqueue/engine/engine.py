@@ -2,6 +2,7 @@
 
 from mqueue.core.conf import Conf
 from mqueue.engine.dead import DeadLetters
+from mqueue.engine.dead_search import DeadSearch
 from mqueue.engine.dequeue import Dequeuing
 from mqueue.engine.enqueue import Enqueuing
 from mqueue.engine.history import History
@@ -9,6 +10,7 @@ from mqueue.engine.hot import Hot
 from mqueue.engine.look import Looking
 from mqueue.engine.settle import Settling
 from mqueue.engine.topics import Topics
+from mqueue.engine.usage import Usages
 from mqueue.engine.waiting import Waiting
 from shards.cluster import Cluster
 from tenants.settings_cache import SettingsCache
@@ -27,6 +29,8 @@ class Engine:
         self.ack, self.nack = settling.ack, settling.nack
         self.extend, self.release = settling.extend, settling.release
         self.dead = DeadLetters(self.cluster, topics, hot)
+        self.dead_search = DeadSearch(self.cluster)
+        self.usages = Usages(self.cluster)
         self.waiting = Waiting(self.cluster, topics, hot)
         self._history = History(conf, self.cluster.control)
         self.look = Looking(self.cluster, topics, self._history)

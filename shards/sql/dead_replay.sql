@@ -1,8 +1,11 @@
 -- Let dead letters by id live again, due now, as attempt 1, above the epochs of before; ids that are not dead are
--- skipped. A message whose day is over for long, or has been dropped from the log, comes back into it today: a day that may
--- be dropped must get no live delivery. Answers topics and refs.
+-- skipped, and what died after %(by)s (null: never) is left. A message whose day is over for long, or has been dropped
+-- from the log, comes back into it today: a day that may be dropped must get no live delivery. The event says %(detail)s.
+-- Answers topics and refs.
 WITH taken AS (
-    DELETE FROM dead_letter WHERE topic = %(topic)s AND id = ANY(%(ids)s::bigint[]) RETURNING *
+    DELETE FROM dead_letter
+    WHERE topic = %(topic)s AND id = ANY(%(ids)s::bigint[]) AND died_at <= coalesce(%(by)s::timestamptz, 'infinity')
+    RETURNING *
 ), logged_before AS (
     SELECT t.id FROM taken t JOIN message m ON m.id = t.id AND m.day = t.day
     WHERE t.day >= (now() AT TIME ZONE 'UTC')::date - 2
@@ -16,8 +19,8 @@ WITH taken AS (
     FROM taken WHERE id NOT IN (SELECT id FROM logged_before)
     RETURNING id, day
 ), logged AS (
-    INSERT INTO event (id, topic, epoch, attempt, kind, consumer, due)
-    SELECT id, topic, epoch, 0, 10, %(consumer)s, now() FROM taken
+    INSERT INTO event (id, topic, epoch, attempt, kind, consumer, detail, due)
+    SELECT id, topic, epoch, 0, 10, %(consumer)s, %(detail)s, now() FROM taken
 ), tallied AS (
     INSERT INTO tally_delta
     SELECT topic, bucket(now()), count(*), 0, 0 FROM taken GROUP BY 1

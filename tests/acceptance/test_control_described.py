@@ -56,7 +56,10 @@ def made(http: httpx.Client, namespace: str, user: str) -> Json:
     http.put(home + f"members/{user}/", json={"role": "viewer"})
     live = http.get(home + "keys/", params={"state": "live"}).json()["items"]
     kid = live[0]["kid"] if live else http.post(home + "keys/", json={}).json()["kid"]
-    return {"namespace": namespace, "topic": "t", "user": user, "kid": kid}
+    listed = http.get(home + "jobs/", params={"state": "queued"}).json()["items"]
+    wanted = {"kind": "delete", "filter": {"topic": "none"}, "dry_run": True}
+    job = listed[0]["id"] if listed else http.post(home + "jobs/", json=wanted).json()["id"]
+    return {"namespace": namespace, "topic": "t", "user": user, "kid": kid, "job": str(job)}
 
 
 @pytest.mark.parametrize(("path", "method", "mode"), CASES)

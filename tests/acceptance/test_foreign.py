@@ -22,6 +22,7 @@ from tests.service import Service
 ROUNDS = 7
 BYSTANDER_S = 0.002
 Asked = tuple[str, str, bytes, bytes]
+LOOKED_AT = ("", "topics/", "keys/", "quotas/", "members/", "audit/", "dlq/", "jobs/")
 KINDS = ["root key", "namespace key", "API key"]
 
 
@@ -38,7 +39,9 @@ def theirs(http: httpx.Client, service: Service, namespace: str) -> Json:
     make_user(service, user)
     assert http.put(home + f"members/{user}/", json={"role": "admin"}).status_code == 201
     kid = http.post(home + "keys/", json={"kind": "HS256"}).json()["kid"]
-    return {"namespace": namespace, "topic": "t", "user": user, "kid": kid, "id": leased, "dead": dead}
+    job = http.post(home + "jobs/", json={"kind": "delete", "filter": {"topic": "none"}}).json()["id"]
+    http.delete(f"{home}jobs/{job}/")  # it stays as it is
+    return {"namespace": namespace, "topic": "t", "user": user, "kid": kid, "id": leased, "dead": dead, "job": job}
 
 
 @pytest.fixture
@@ -50,6 +53,7 @@ def absent(namespace: str) -> Json:
         "user": f"u-{secrets.token_hex(4)}",
         "kid": credentials.new_kid(),
         "id": 5,
+        "job": 10**15,
     }
 
 
@@ -107,7 +111,7 @@ def test_every_route_says_the_same_of_what_exists_and_what_does_not(
     there, nowhere = every_request(theirs), every_request(absent)
     assert len(there) > 30
     home = f"/api/v1/namespaces/{theirs['namespace']}/"
-    before = [http.get(home + part).text for part in ("", "topics/", "keys/", "quotas/", "members/", "audit/")]
+    before = [http.get(home + part).text for part in LOOKED_AT]
     for name, asked in there.items():
         found, missing = ask(foreigner, asked), ask(foreigner, nowhere[name])
         assert (found.status_code, found.headers["content-type"]) == (403, PROBLEM), (name, found.text)
@@ -118,7 +122,7 @@ def test_every_route_says_the_same_of_what_exists_and_what_does_not(
     assert theirs["namespace"] not in listed.text
     assert len(listed.json()["items"]) == 1
     is_problem(foreigner.get("/metrics"), 403, "forbidden")
-    assert before == [http.get(home + part).text for part in ("", "topics/", "keys/", "quotas/", "members/", "audit/")]
+    assert before == [http.get(home + part).text for part in LOOKED_AT]
 
 
 def test_no_route_takes_longer_for_what_exists(foreigner: httpx.Client, theirs: Json, absent: Json) -> None:

@@ -13,6 +13,7 @@ from mqueue.core.conf import Conf
 from shards.arrays import Int4s, Int8s, Texts, Timestamps, array
 from shards.cluster import Cluster
 from shards.sql import statement
+from tests.letters import bury
 from tests.servers import running
 
 MANY = 30_000
@@ -178,6 +179,60 @@ def test_a_page_of_dead_letters_does_not_wade_through_those_of_another_topic(sha
     for mode in ("force_custom_plan", "force_generic_plan"):
         shard.connection.execute(f"SET plan_cache_mode = {mode}")
         assert shard.buffers("dead_page", parameters) < 50
+
+
+SEARCH = dict.fromkeys(("topic", "since", "id", "reason", "min_attempts", "max_attempts", "error", "text", "phrase"))
+SEARCH |= {"namespace": "n", "before": "9999-01-01", "before_id": 2**53, "portion": 100, "limit": 10, "whole": False}
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_a_search_looks_at_its_portion_and_no_more(shard: Shard, mode: str) -> None:
+    """Wherever it goes on: among the latest, in the midst of many, for a text that is nowhere, in an empty time."""
+    shard.connection.execute(
+        "INSERT INTO topic (id, namespace, name) VALUES (1, 'n', 'a'), (2, 'n', 'b'), (3, 'm', 'c')"
+    )
+    for topic in (1, 2, 3):
+        bury(shard.connection, topic, topic, 50_000, first=topic << 20)
+    shard.connection.execute("ANALYZE dead_letter; ANALYZE topic")
+    shard.connection.execute(f"SET plan_cache_mode = {mode}")
+    midst = "SELECT died_at, id FROM dead_letter WHERE topic = 1 ORDER BY died_at OFFSET 9000"
+    row = shard.connection.execute(midst).fetchone()
+    assert row
+    for asked in (
+        {},
+        {"before": row[0], "before_id": row[1]},
+        {"text": "nowhere", "phrase": "nowhere"},
+        {"reason": "expired", "topic": "a"},
+        {"since": "2100-01-01"},
+        {"before": "2000-01-01"},
+        {"topic": "none"},
+    ):
+        assert shard.buffers("dead_search", SEARCH | asked) < 1_000, asked
+
+
+def test_a_purge_goes_on_from_its_mark(shard: Shard) -> None:
+    shard.add(MANY, due="-2 minutes")
+    row = shard.connection.execute("SELECT due, id FROM delivery ORDER BY id OFFSET 20000").fetchone()
+    assert row
+    mark = {"topic": 1, "started": None, "priority": 5, "due": row[0], "id": row[1], "limit": 100}
+    assert shard.buffers("purge_ids", mark) < 1_000
+
+
+def test_a_count_of_usage_reads_what_is_new(shard: Shard) -> None:
+    shard.connection.execute("SELECT make_partition('message', current_date)")
+    for _ in range(20):
+        shard.add(5_000)
+    for name, full in shard.connection.execute(statement("usage_ranges")).fetchall():
+        ranges = {"index": name, "first": 0, "last": full - 1}
+        shard.connection.execute(statement("usage_summarize"), ranges)
+    row = shard.connection.execute("SELECT pg_current_xact_id()::text::bigint").fetchone()
+    assert row
+    shard.add(100)
+    window = {"txid": row[0], "until": row[0] + 1_000, "at": "now", "whole": True}
+    size = "SELECT pg_relation_size('message_' || to_char(current_date, 'YYYYMMDD')) / 8192"
+    whole = shard.connection.execute(size).fetchone()
+    assert whole
+    assert shard.buffers("usage_fold", window) < 128 + 300 < whole[0]
 
 
 IDS = array(Int8s, range(1, 101))

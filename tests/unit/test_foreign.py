@@ -27,7 +27,7 @@ FOREIGN = {
     "namespace key": Principal("me", frozenset(("mine",)), frozenset(("mine:*",)), 2e9, "k"),
     "namespace key for nothing": Principal("me", frozenset(), frozenset(("mine:*",)), 2e9, "k"),
 }
-BESIDE = {"admin/", "", "api/schema/", "api/docs/"}  # not of any namespace
+BESIDE = {"admin/", "admin/login/", "", "api/schema/", "api/docs/"}  # not of any namespace
 
 
 class Untouchable:
@@ -64,7 +64,7 @@ def test_a_view_refuses_before_it_asks_the_database(path: str, who: str, monkeyp
     monkeypatch.setattr(DrfRequest, "_authenticate", lambda self: setattr(self, "user", FOREIGN[who]))
     for method in view.roles:
         request = RequestFactory().generic(method, path, b"\xff", content_type="text/plain")
-        named = {"namespace": "theirs", "topic": "t", "kid": "0" * 16, "user": "u"}
+        named = {"namespace": "theirs", "topic": "t", "kid": "0" * 16, "user": "u", "job": "5"}
         answer = view.as_view()(request, **{name: value for name, value in named.items() if f"{{{name}}}" in path})
         assert answer.status_code == 403
     assert view.roles, "a view that takes nothing"

@@ -8,12 +8,13 @@ from daemons.base import Daemon, run_all
 from daemons.flusher import Flusher
 from daemons.leases import LeaseDaemon
 from daemons.prefetcher import Prefetcher
+from daemons.usage import UsageDaemon
 from mqueue.core.conf import conf
 from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
 from tenants.settings_cache import SettingsCache
 
-DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (Flusher, LeaseDaemon, Prefetcher)}
+DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (Flusher, LeaseDaemon, Prefetcher, UsageDaemon)}
 
 
 class Command(BaseCommand):

@@ -15,6 +15,7 @@ from mqueue.api.handlers import FRESH
 from mqueue.api.views import CREDENTIALS, MEASURES, PlaneView, TokenAuthentication, headers_of
 from mqueue.core.errors import ControlUnavailable, Forbidden, Unauthenticated
 from tenants.askers import Asker, asker_of
+from tenants.rules import ADMIN_SCOPE
 
 
 class CredentialAuthentication(TokenAuthentication):
@@ -25,10 +26,12 @@ class CredentialAuthentication(TokenAuthentication):
 
 
 class ControlView(PlaneView):
-    """`roles` names the methods that a view takes, and the role in the namespace that each of them needs."""
+    """`roles` names the methods that a view takes, and the role in the namespace that each of them needs; of a token,
+    the scope `admin` or that of the view."""
 
     authentication_classes = [CredentialAuthentication, SessionAuthentication]
     roles: ClassVar[dict[str, str]] = {}
+    scope: ClassVar[str] = ADMIN_SCOPE
     asker: Asker
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -37,7 +40,7 @@ class ControlView(PlaneView):
         APIView.initial(self, request, *args, **kwargs)
         self.asker = asker_of(request.user)
         if namespace := kwargs.get("namespace"):
-            self.asker.require(namespace, self.roles["GET" if method == "HEAD" else method])
+            self.asker.require(namespace, self.roles["GET" if method == "HEAD" else method], self.scope)
         plane.require_json("POST" if method == "PUT" else method, headers_of(request, MEASURES))
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]

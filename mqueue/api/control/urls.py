@@ -3,12 +3,15 @@
 from django.urls import URLPattern, path
 
 from mqueue.api.control.base import ControlView
+from mqueue.api.control.dlq import DeadLettersView
+from mqueue.api.control.jobs import JobsView, JobView, PurgeView
 from mqueue.api.control.keys import KeysView, KeyView
 from mqueue.api.control.members import MembersView, MemberView
 from mqueue.api.control.namespaces import NamespacesView, NamespaceView
 from mqueue.api.control.quotas import QuotasView
 from mqueue.api.control.topics import TopicsView, TopicView
 from mqueue.api.control.trail import AuditView
+from mqueue.api.control.usage import UsageView
 
 ROOT = "/api/v1/namespaces/"
 HOME = ROOT + "{namespace}/"
@@ -17,12 +20,17 @@ VIEWS: dict[str, type[ControlView]] = {
     HOME: NamespaceView,
     HOME + "topics/": TopicsView,
     HOME + "topics/{topic}/": TopicView,
+    HOME + "topics/{topic}/purge/": PurgeView,
     HOME + "keys/": KeysView,
     HOME + "keys/{kid}/": KeyView,
     HOME + "quotas/": QuotasView,
     HOME + "members/": MembersView,
     HOME + "members/{user}/": MemberView,
     HOME + "audit/": AuditView,
+    HOME + "dlq/": DeadLettersView,
+    HOME + "jobs/": JobsView,
+    HOME + "jobs/{job}/": JobView,
+    HOME + "usage/": UsageView,
 }
 
 

@@ -50,3 +50,38 @@ AUDIT: Json = {
     "before": KEY,
     "after": KEY | {"revoked_at": AT},
 }
+JOB_REQUEST: Json = {"kind": "replay", "filter": {"topic": "emails", "error": "timeout"}, "rate_per_s": 200}
+JOB: Json = {
+    "id": 17,
+    "kind": "replay",
+    "topic": None,
+    "filter": {"topic": "emails", "error": "timeout"},
+    "dead": False,
+    "dry_run": False,
+    "rate_per_s": 200,
+    "max": None,
+    "state": "running",
+    "total": 48_000,
+    "searched": 12_000,
+    "matched": 9_500,
+    "done": 9_500,
+    "progress": 0.25,
+    "error": None,
+    "hint": None,
+    "created_by": "ada",
+    "via": "session",
+    "created_at": AT,
+    "started_at": AT,
+    "finished_at": None,
+}
+USAGE_DAY: Json = {
+    "day": "2026-11-18",
+    "topic": None,
+    "enqueued": 120_000,
+    "enqueued_bytes": 31_400_000,
+    "delivered": 120_350,
+    "acked": 119_980,
+    "retried": 350,
+    "dead": 20,
+}
+USAGE_NOW: Json = {"stored": 1200, "in_flight": 40, "dead": 20, "quotas": QUOTAS}

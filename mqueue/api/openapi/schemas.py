@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from mqueue.core import messages
-from tenants import records
+from tenants import job_records, records, usage_records
 
 Json = dict[str, Any]
 REF = "#/components/schemas/{name}"
@@ -28,6 +28,7 @@ TYPES = (
     messages.Event,
     messages.Depth,
 )
+CONTROL = (records, job_records, usage_records)
 TEXT: Json = {"type": "string"}
 WHOLE: Json = {"type": "integer"}
 TIME: Json = {"type": "string", "format": "date-time"}
@@ -119,7 +120,8 @@ def schemas() -> Json:
 
 
 def control_schemas() -> Json:
-    _, found = msgspec.json.schema_components((*records.TYPES, *records.PAGES), ref_template=REF)
+    types = [kind for room in CONTROL for kind in (*room.TYPES, *room.PAGES)]
+    _, found = msgspec.json.schema_components(types, ref_template=REF)
     return _portable(found)
 
 
