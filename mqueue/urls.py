@@ -3,18 +3,20 @@
 from django.contrib import admin
 from django.urls import path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from mqueue.api import views
 from mqueue.api.control import urls as control
+from tenants.admin.login import login
 
 urlpatterns = [
     *views.urls(),
     *control.urls(),
     path("", RedirectView.as_view(pattern_name="docs")),
+    path("admin/login/", login),
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
 ]
 handler400 = "mqueue.api.problems.bad_request"
 handler404 = "mqueue.api.problems.not_found"
