@@ -12,7 +12,7 @@ ARGS ?=
 ROOMS := mqueue tenants shards daemons pipeline launch tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick lint format chaos bench bench-peers bench-pipeline psql superuser token migrate check lock env reset clean install install-dev
+.PHONY: help run test test-quick lint format chaos bench bench-peers bench-pipeline screenshots psql superuser token migrate check lock env reset clean install install-dev
 export
 
 help: ## Show this list
@@ -51,6 +51,10 @@ bench-peers: install ## Measure other queues on the same servers, in an environm
 bench-pipeline: install ## Measure archive, replay and roll-ups beside plain ways; ARGS="--rows 2000000" for the whole
 	$(INSTALL) pipeline
 	@exec $(VENV)/python -m bench.pipeline $(ARGS)
+
+screenshots: install-dev ## Take the pictures of docs/figures anew; needs Chromium
+	@mkdir -p docs/figures
+	@MQUEUE_FIGURES=docs/figures $(VENV)/python -m pytest -n 0 tests/acceptance/test_browser.py -k ways
 
 psql: install ## Open psql on a shard (SHARD=0, SHARD=1, ...) or SHARD=control
 	@exec $(RUN) psql $(SHARD) $(ARGS)

@@ -20,6 +20,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
+    "django.contrib.humanize",
     "django_prometheus",
     "rest_framework",
     "drf_spectacular",
@@ -111,7 +112,14 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
 }
 
-UNFOLD = {"SITE_TITLE": "mqueue", "SITE_HEADER": "mqueue"}
+UNFOLD = {
+    "SITE_TITLE": "mqueue",
+    "SITE_HEADER": "mqueue",
+    "SITE_SYMBOL": "stacks",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/support/icon.svg"}],
+    "SHOW_BACK_BUTTON": False,
+    "SIDEBAR": {"navigation": "mqueue.api.support.sidebar.navigation"},
+}
 
 LOGGING = {
     "version": 1,

@@ -1,12 +1,13 @@
 """What Django serves. The data plane is here too, for servers without the fast lane, which comes before Django."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from mqueue.api import views
 from mqueue.api.control import urls as control
+from mqueue.api.support import urls as support
 from tenants.admin.login import login
 
 urlpatterns = [
@@ -14,6 +15,7 @@ urlpatterns = [
     *control.urls(),
     path("", RedirectView.as_view(pattern_name="docs")),
     path("admin/login/", login),
+    path("admin/", include(support)),
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),

@@ -1,0 +1,130 @@
+"""Acts on dead letters: those that were chosen, at once; all that a search means, by a job. Each asks once more."""
+
+from collections import defaultdict
+
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from msgspec import Struct
+
+from mqueue.api.bridge import bridge
+from mqueue.api.plane import Plane
+from mqueue.api.support.base import SupportView
+from mqueue.api.support.letters import as_query, count, filter_of
+from mqueue.core import names
+from mqueue.core.errors import Invalid
+from mqueue.core.messages import DeadChoice
+from mqueue.core.searches import DeadFilter
+from tenants import access, audit, jobs
+from tenants.rules import DELETE, OPERATOR, REPLAY
+
+MOST_CHOSEN = 1000
+WORDS = {REPLAY: ("Requeue", "requeued"), DELETE: ("Delete", "deleted")}
+
+
+class Acted(Struct, frozen=True):
+    """As the audit log keeps it."""
+
+    chosen: dict[str, list[int]]
+    done: int
+
+
+class ActPage(SupportView):
+    """What was chosen in the list, or one letter on its page."""
+
+    roles = {"POST": OPERATOR}
+    template, tab = "act.html", "dlq"
+
+    def post(self, request: HttpRequest, namespace: str) -> HttpResponse:
+        home = access.namespace(self.asker, namespace, OPERATOR)
+        verb, chosen = verb_of(request), chosen_in(request)
+        if "confirmed" not in request.POST:
+            title = f"{WORDS[verb][0]} {sum(map(len, chosen.values())):,} dead letters?"
+            return self.page(title, verb=verb, word=WORDS[verb][0], chosen=chosen)
+        with transaction.atomic():  # where the act fails, there is no line of it
+            done = bridge().call(lambda plane: act(plane, self.asker.name, home.name, verb, chosen))
+            ids = [number for numbers in chosen.values() for number in numbers]
+            target = str(ids[0]) if len(ids) == 1 else f"{len(ids)} dead letters"
+            audit.note(self.asker, f"dead.{verb}", home.name, target, after=Acted(chosen, done))
+        self.say(f"{done:,} dead letters {WORDS[verb][1]}.")
+        return redirect("support:letters", home.name)
+
+
+class ActOnAllPage(SupportView):
+    """All that a search means."""
+
+    roles = {"GET": OPERATOR, "POST": OPERATOR}
+    template, tab = "act_on_all.html", "dlq"
+
+    def get(self, request: HttpRequest, namespace: str) -> HttpResponse:
+        home = access.namespace(self.asker, namespace, OPERATOR)
+        verb, wanted = verb_of(request), filter_of(request.GET)
+        return self.page(
+            f"{WORDS[verb][0]} all dead letters that fit?",
+            verb=verb,
+            word=WORDS[verb][0],
+            conditions=said(wanted),
+            wanted={name: value for name, value in request.GET.items() if name in DeadFilter.__struct_fields__},
+            query=as_query(wanted),
+            matching=count(home.name, wanted),
+        )
+
+    def post(self, request: HttpRequest, namespace: str) -> HttpResponse:
+        with audit.changing():
+            home = access.namespace(self.asker, namespace, OPERATOR)
+            made = jobs.make_job(
+                self.asker,
+                home,
+                verb_of(request),
+                filter=filter_of(request.POST),
+                is_dry_run="dry_run" in request.POST,
+                rate_per_s=whole(request, "rate_per_s", 100_000),
+                most=whole(request, "max", 10**15),
+            )
+        return redirect("support:job", home.name, made.pk)
+
+
+async def act(plane: Plane, who: str, namespace: str, verb: str, chosen: dict[str, list[int]]) -> int:
+    done = 0
+    for topic, ids in chosen.items():
+        choice = DeadChoice(namespace, topic, ids=ids)
+        dead = plane.engine.dead
+        done += await (dead.replay(who, choice) if verb == REPLAY else dead.delete(who, choice))
+    return done
+
+
+def verb_of(request: HttpRequest) -> str:
+    verb = request.POST.get("verb") or request.GET.get("verb", "")
+    if verb not in WORDS:
+        raise Invalid("One of replay and delete is needed", errors=[])
+    return verb
+
+
+def chosen_in(request: HttpRequest) -> dict[str, list[int]]:
+    """Each is `id:topic`."""
+    found: dict[str, list[int]] = defaultdict(list)
+    chosen = request.POST.getlist("chosen")
+    for one in chosen:
+        number, _, topic = one.partition(":")
+        if not (number.isdigit() and int(number) < 2**53 and names.is_topic(topic)):
+            raise Invalid("That is no dead letter", errors=[])
+        found[topic].append(int(number))
+    if not 1 <= len(chosen) <= MOST_CHOSEN:
+        raise Invalid(f"Choose 1 to {MOST_CHOSEN} dead letters", errors=[])
+    return dict(found)
+
+
+def said(wanted: DeadFilter) -> list[tuple[str, str]]:
+    """The conditions of a filter, in words."""
+    found = [(name, getattr(wanted, name)) for name in DeadFilter.__struct_fields__]
+    return [(name.replace("_", " "), str(value)) for name, value in found if value is not None]
+
+
+def whole(request: HttpRequest, name: str, most: int) -> int | None:
+    """A number from a form; nothing is none."""
+    text = request.POST.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isdigit() and 1 <= int(text[:18]) <= most):
+        raise Invalid(f"{name} has to be a whole number from 1 to {most}", errors=[])
+    return int(text)

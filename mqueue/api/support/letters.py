@@ -1,0 +1,138 @@
+"""Dead letters: search them, and look into one."""
+
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from mqueue.api.bridge import bridge
+from mqueue.api.plane import Plane
+from mqueue.api.support.base import SupportView
+from mqueue.api.support.payloads import bytes_of, shown, visible
+from mqueue.core.errors import Invalid, NotFound
+from mqueue.core.messages import DeadLetter, Event, Place
+from mqueue.core.searches import TOP, DeadFilter, place_of
+from mqueue.engine.dead_search import Found
+from tenants import access
+
+A_PAGE = 50
+MOST_COUNTED = 1000
+FIELDS = DeadFilter.__struct_fields__
+ERROR_SHOWN = 200
+
+
+class Line(NamedTuple):
+    """Of the list: without the payload, which may be long."""
+
+    id: int
+    topic: str
+    attempts: int
+    error: str
+    reason: str
+    died_at: Any
+
+
+def filter_of(given: Any) -> DeadFilter:
+    """From a form: what is empty is not asked for. Times of a browser have no zone, and mean UTC."""
+    wanted = {name: given.get(name, "").strip() for name in FIELDS}
+    wanted = {name: value for name, value in wanted.items() if value}
+    for name in ("since", "until"):
+        if name in wanted and not wanted[name].endswith("Z") and "+" not in wanted[name]:
+            wanted[name] += "Z" if wanted[name].count(":") > 1 else ":00Z"
+    try:
+        return msgspec.convert(wanted, DeadFilter, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"This cannot be searched for: {error}", errors=[]) from error
+
+
+def as_query(wanted: DeadFilter, **more: str) -> str:
+    return urlencode(msgspec.to_builtins(wanted) | more)
+
+
+def count(namespace: str, wanted: DeadFilter) -> str:
+    """As it can be said: the number, or that there are more."""
+    most, is_all = bridge().call(lambda plane: plane.engine.dead_search.count(namespace, wanted, MOST_COUNTED))
+    return f"{most:,}" if is_all else f"{most:,}+"
+
+
+class LettersPage(SupportView):
+    template, tab = "letters.html", "dlq"
+
+    def get(self, request: HttpRequest, namespace: str) -> HttpResponse:
+        home = access.namespace(self.asker, namespace)
+        wanted = filter_of(request.GET)
+        after = place_of(request.GET.get("after", ""))
+
+        async def search(plane: Plane) -> Found:
+            return await plane.engine.dead_search.search(home.name, wanted, after, A_PAGE)
+
+        found = bridge().call(search)
+        below = as_query(wanted, after=found.next.written()) if found.next else ""
+        return self.page(
+            f"Dead letters of {home.name}",
+            lines=[_line(row) for row in found.rows],
+            given={name: request.GET.get(name, "") for name in FIELDS},
+            is_filtered=wanted != DeadFilter(),
+            query=as_query(wanted),
+            below=below,
+            is_first=after == TOP,
+            in_time=found.is_whole,
+            seen=found.seen,
+            matching=count(home.name, wanted) if after == TOP else "",
+            reasons=("max_retries", "expired", "rejected"),
+        )
+
+
+def find(namespace: str, number: str) -> DeadLetter:
+    if not number.isdigit() or int(number) >= 2**53:
+        raise NotFound("There is no such dead letter")
+    wanted = DeadFilter(id=int(number))
+    letters, _ = bridge().call(lambda plane: plane.engine.dead_search.page(namespace, wanted, TOP, 1))
+    if not letters:
+        raise NotFound("There is no such dead letter. It may have been replayed or deleted meanwhile.")
+    return letters[0]
+
+
+class LetterPage(SupportView):
+    template, tab = "letter.html", "dlq"
+
+    def get(self, request: HttpRequest, namespace: str, number: str) -> HttpResponse:
+        home = access.namespace(self.asker, namespace)
+        letter = find(home.name, number)
+
+        async def look(plane: Plane) -> list[Event]:
+            return await plane.engine.look.trace(letter.id, Place(home.name, letter.topic))
+
+        events = [
+            (event.event, event.at, event.attempt, visible(event.consumer or ""), visible(event.detail or ""))
+            for event in bridge().call(look)
+        ]
+        named = msgspec.json.decode(letter.headers, type=dict[str, str])
+        return self.page(
+            f"Dead letter {letter.id}",
+            letter=letter,
+            error=visible(letter.error or ""),
+            headers=[(visible(name), visible(value)) for name, value in named.items()],
+            payload=shown(bytes_of(letter)),
+            events=events,
+            back=reverse("support:letters", args=[home.name]),
+        )
+
+
+class PayloadFile(SupportView):
+    """The very bytes, as a file that no browser shows."""
+
+    def get(self, request: HttpRequest, namespace: str, number: str) -> HttpResponse:
+        letter = find(access.namespace(self.asker, namespace).name, number)
+        answer = HttpResponse(bytes_of(letter), content_type="application/octet-stream")
+        answer["Content-Disposition"] = f'attachment; filename="{letter.id}.bin"'
+        answer["Content-Security-Policy"] = "sandbox; default-src 'none'"
+        return answer
+
+
+def _line(row: Any) -> Line:
+    number, topic, _, _, _, _, attempts, error, reason, _, died_at = row
+    text = visible(error or "").replace("\n", " ")
+    return Line(number, topic, attempts, text[:ERROR_SHOWN] + ("…" if len(text) > ERROR_SHOWN else ""), reason, died_at)
