@@ -81,7 +81,7 @@ def pieces(conf: Conf, parent: str, wanted: Wanted, below: Sequence[int]) -> lis
 
 def _live(conf: Conf, parent: str, wanted: Wanted, shard: int, below: int) -> Iterator[Piece]:
     in_lake = set(Partition.objects.filter(shard=shard, parent=parent, state__in=IN_LAKE).values_list("day", flat=True))
-    split = statement("splits" if parent == "message" else "event_splits")
+    split = statement("splits") if parent == "message" else statement("event_splits")
     with connected(conf.shard_urls[shard], patience="1h") as connection:
         for one in log_partitions(connection):
             if one.parent != parent or not one.is_attached or one.day not in wanted.days - in_lake:

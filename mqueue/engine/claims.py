@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 from mqueue.core import metrics
 from mqueue.core.errors import ShardUnavailable
@@ -114,7 +114,7 @@ class Claims:
             "traced": array(Bools, [None if lease.is_traced else False for _, lease in pairs]),
             "most": MAX_REQUEST,
         }
-        found = await self._claim("claim_refs", columns)
+        found = await self._claim(statement("claim_refs"), columns)
         answers, position = [], 0
         for part in parts:
             answers.append([found.get(position + n + 1) for n in range(len(part))])
@@ -138,11 +138,11 @@ class Claims:
             "consumer": array(Texts, [lease.consumer for lease in leases]),
             "most": MAX_REQUEST,
         }
-        found = await self._claim("claim", columns)
+        found = await self._claim(statement("claim"), columns)
         numbers = (range(end - count + 1, end + 1) for end, count in zip(ends, counts, strict=True))
         return [[found[n] for n in part if n in found] for part in numbers]
 
-    async def _claim(self, name: str, columns: dict[str, Any]) -> dict[int, Claimed]:
+    async def _claim(self, query: LiteralString, columns: dict[str, Any]) -> dict[int, Claimed]:
         """By the number of the lease, from 1 on."""
-        rows = await metrics.timed(self._seconds, change(self._shard, statement(name), columns))
+        rows = await metrics.timed(self._seconds, change(self._shard, query, columns))
         return {row[0]: Claimed(*row) for row in rows}

@@ -1,7 +1,7 @@
 """Enqueue, dequeue, ack and the lapse of leases, straight on PostgreSQL."""
 
 import asyncio
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 import pytest
@@ -15,6 +15,7 @@ from mqueue.engine.settle import Settled
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.routing import SLOTS, slot_of
+from shards.sql import statement
 from tenants.settings_cache import SettingsCache
 from tests.integration.messages import message, send
 
@@ -52,15 +53,15 @@ async def test_topics_that_nobody_consumed_yet_share_claims_and_mix_nothing(
     statements: list[str] = []
     claim = Claims._claim
 
-    async def counted(self: Claims, name: str, columns: dict[str, Any]) -> dict[int, Claimed]:
-        statements.append(name)
-        return await claim(self, name, columns)
+    async def counted(self: Claims, query: LiteralString, columns: dict[str, Any]) -> dict[int, Claimed]:
+        statements.append(query)
+        return await claim(self, query, columns)
 
     monkeypatch.setattr(Claims, "_claim", counted)
     asked = [take(engine, namespace, t, limit=limit) for t in topics for limit in (1, 2, 1)]
     found = await asyncio.gather(*asked)
     assert [bodies(one) for one in found] == [part for t in topics for part in ([[t, 3]], [[t, 5], [t, 7]], [])]
-    assert set(statements) == {"claim"}
+    assert set(statements) == {statement("claim")}
     assert len(statements) < 20
 
 

@@ -17,6 +17,8 @@ from shards.routing import SLOTS
 from tests.integration.messages import message
 from tests.servers import Servers, conf_of, running, worker_number
 
+MIGRATIONS = ROOT / "shards/store/migrations"
+
 
 def migrate(environment: dict[str, str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(
@@ -162,7 +164,8 @@ async def test_traffic_flows_while_a_migration_runs(fresh_databases: str, server
                 connection.execute("DELETE FROM django_migrations WHERE app = 'store' AND name > '0002'")
         code, output = await asyncio.to_thread(lambda: outcome(migrate(servers.environment(fresh_databases, 0))))
         assert code == 0, output
-        assert "shard 1: 3 migrations to apply" in output
+        since = len(list(MIGRATIONS.glob("0*.py"))) - 1
+        assert f"shard 1: {since} migrations to apply" in output
         before = len(sent)
         await asyncio.sleep(0.2)
         assert len(sent) > before
@@ -186,11 +189,13 @@ async def test_a_migration_that_needs_a_busy_table_waits_its_turn(fresh_database
     with psycopg.connect(conf.shard_urls[0]) as holder:
         holder.execute("LOCK TABLE topic IN ACCESS EXCLUSIVE MODE")
         migrating = migrate(servers.environment(fresh_databases, 0))
-        await asyncio.sleep(4)
-        assert migrating.poll() is None
+        assert migrating.stdout
+        while line := await asyncio.to_thread(migrating.stdout.readline):
+            if "a table is in use; trying again (1 of 30)" in line:
+                break
+        assert line, "it ended, and did not wait"
     code, output = await asyncio.to_thread(outcome, migrating)
     assert code == 0, output
-    assert "a table is in use; trying again (1 of 30)" in output
 
 
 def test_the_reader_role_is_made_once_a_server(fresh_databases: str) -> None:
