@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench import churn, core, deep, latency, many, overhead, scaling
+from bench import buffered, churn, core, deep, latency, many, overhead, scaling
 from bench.peers import suite
 from bench.rows import Found
 from bench.stage import Stage
@@ -28,6 +28,7 @@ SCENES = (
         Scene((name,), churn.scene, "full", f"minutes of traffic: {churn.CHURNS[name][0]}")  # each has its own service
         for name in churn.NAMES
     ),
+    Scene(buffered.NAMES, buffered.scene, "full", "enqueues to a buffered topic, beside those that commit"),
     Scene(overhead.NAMES, overhead.scene, "full", "what tracing and metrics cost"),
     *(Scene((name,), scaling.scene, "full", scaling.CURVES[name][0]) for name in scaling.NAMES),
     Scene(suite.NAMES, suite.scene, "peers", "other queues on the same servers, and mqueue in the same rounds"),

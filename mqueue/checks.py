@@ -6,6 +6,7 @@ passes a list of databases.
 
 import asyncio
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from mqueue.core.conf import DAY_MS, Conf, conf
 from mqueue.hot.connection import connect
+from mqueue.wal.folder import WalDir
 from shards.databases import POOL
 
 SHORTEST_SECRET = 32
@@ -81,6 +83,7 @@ def server_problems(conf: Conf) -> Iterator[CheckMessage]:
     for number, url in enumerate(conf.shard_urls):
         yield from _database_problems(conf, f"Shard {number}", url, number)
     yield from _redis_problems(conf)
+    yield from wal_problems(conf)
 
 
 def _database_of(url: str) -> tuple[Any, ...]:
@@ -147,6 +150,20 @@ def _redis_problems(conf: Conf) -> Iterator[CheckMessage]:
             hint="maxmemory-policy noeviction",
             id="mqueue.W022",
         )
+
+
+def wal_problems(conf: Conf) -> Iterator[CheckMessage]:
+    """As far as this node's disk says."""
+    wal = WalDir(conf.wal_dir)
+    for path in wal.quarantined():
+        yield Advice(
+            f"A segment of the log of buffered messages was set aside: {path}.",
+            hint="manage.py wal verify, then recover; then delete it.",
+            id="mqueue.W030",
+        )
+    existing = next(path for path in (wal.path, *wal.path.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        yield Error(f"WAL_DIR ({wal.path}) cannot be written: buffered topics take nothing.", id="mqueue.E031")
 
 
 async def _redis_facts(conf: Conf) -> tuple[dict[str, Any], str]:

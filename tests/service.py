@@ -27,6 +27,7 @@ SETTINGS = (
     "MQUEUE_DATA",
     "MQUEUE_PORT",
     "METRICS_PORT",
+    "WAL_DIR",
     "MAKELEVEL",
 )
 START_S, STOP_S = 60.0, 30.0

@@ -15,7 +15,9 @@ from mqueue.api.handlers import Answer
 from mqueue.core import metrics, seats
 from mqueue.core.conf import Conf
 from mqueue.engine.depths import Depths
+from mqueue.hot.buffer import Buffer
 from mqueue.hot.connection import connect
+from mqueue.wal.folder import WalDir
 from shards.cluster import Cluster
 
 FRESH_FOR_S = 1.0
@@ -42,6 +44,8 @@ class Exposition:
         topics = max(1, conf.metrics.topics // len(cluster.shards))
         self._depths = [Depths(shard, topics, conf.pool.statement_timeout_ms) for shard in cluster.shards]
         self._redis: redis.asyncio.Redis = connect(conf.redis, timeout_s=REDIS_PATIENCE_S)
+        self._buffers = [Buffer(self._redis, number) for number in range(len(cluster.shards))]
+        self._wal = WalDir(conf.wal_dir)
         self._one_at_a_time = asyncio.Lock()
         self._last: tuple[float, Families] = (-FRESH_FOR_S, Families(()))
 
@@ -71,10 +75,21 @@ class Exposition:
         return found + empty
 
     async def _looked_up(self) -> list[Metric]:
-        health, *of_shards = await asyncio.gather(self._health(), *(self._of_shard(depths) for depths in self._depths))
+        health, buffered, wal, *of_shards = await asyncio.gather(
+            self._health(),
+            self._buffered(),
+            asyncio.to_thread(self._of_wal),
+            *(self._of_shard(depths) for depths in self._depths),
+        )
         gauges: dict[str, Metric] = {name: metrics.gauge(name) for name in metrics.GAUGES}
         sums: dict[tuple[str, metrics.Name], float] = {}
-        for name, labels, value in [*health, *self._processes(), *(sample for part in of_shards for sample in part)]:
+        for name, labels, value in [
+            *health,
+            *buffered,
+            *wal,
+            *self._processes(),
+            *(sample for part in of_shards for sample in part),
+        ]:
             if labels == (metrics.OTHER, metrics.OTHER):  # of every shard: one series
                 together = max if name == AGE else float.__add__
                 sums[name, labels] = together(sums.get((name, labels), 0.0), float(value))
@@ -86,16 +101,26 @@ class Exposition:
 
     async def _of_shard(self, depths: Depths) -> list["Sample"]:
         shard = (str(depths.shard.number),)
-        samples: list[Sample] = [("mqueue_buffer_queue_depth", shard, await depths.buffered())]
         counted = await depths.read()
         if counted is None:
-            return samples
-        samples.append(("mqueue_depth_age_seconds", shard, time.monotonic() - counted.at))
+            return []
+        samples: list[Sample] = [("mqueue_depth_age_seconds", shard, time.monotonic() - counted.at)]
         samples.append(("mqueue_log_horizon_seconds", shard, counted.horizon_s))
         for namespace, topic, *numbers in counted.rows:
             place = (namespace, topic)
             samples += [(name, place, value) for name, value in zip((*DEPTHS, AGE), numbers, strict=True)]
         return samples
+
+    async def _buffered(self) -> list["Sample"]:
+        """Nothing where Redis does not answer: nobody knows."""
+        try:
+            return [("mqueue_buffer_queue_depth", (str(one.shard),), await one.depth()) for one in self._buffers]
+        except (redis.RedisError, OSError, TimeoutError):
+            return []
+
+    def _of_wal(self) -> list["Sample"]:
+        usage = self._wal.usage()
+        return [("mqueue_wal_bytes", (), usage.bytes), ("mqueue_wal_quarantined", (), usage.quarantined)]
 
     async def _health(self) -> list["Sample"]:
         parts = {str(shard.number): shard.is_up for shard in self._cluster.shards}

@@ -44,7 +44,8 @@ async def enqueue(engine: Engine, principal: Principal, request: Request) -> Ans
     if result.error:
         result.error.extra = {"ids": result.ids, "in_doubt": result.in_doubt}
         return problems.problem(result.error)
-    return 200, JSON | {"mqueue-duplicates": str(result.duplicates)}, msgspec.json.encode(result.ids)
+    status = 202 if result.buffered else 200
+    return status, JSON | {"mqueue-duplicates": str(result.duplicates)}, msgspec.json.encode(result.ids)
 
 
 async def dequeue(engine: Engine, principal: Principal, request: Request) -> Answer:

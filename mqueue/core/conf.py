@@ -108,6 +108,7 @@ class Embedded:
 class Conf:
     data: Path
     wal_dir: Path
+    wal_bytes: int  # of one API process's log for one shard, at most
     api: Api
     metrics: Metrics
     shard_urls: tuple[str, ...] = field(repr=False)
@@ -156,6 +157,7 @@ def read(env: Mapping[str, str]) -> Conf:
     result = Conf(
         data=data,
         wal_dir=Path(reader.text("WAL_DIR", str(data / "wal"))).expanduser().absolute(),
+        wal_bytes=reader.integer("WAL_MAX_MB", 256, 1, 1_000_000) << 20,
         api=_api(reader),
         metrics=Metrics(
             folder=Path(reader.text("METRICS_DIR", str(data / "run" / "metrics"))).expanduser().absolute(),

@@ -18,6 +18,7 @@ MqueueError
 ├── UnsupportedMedia    415
 └── ShardUnavailable    503  the shard cannot answer now
     ├── Undecided           503  the connection was lost: it may have been done, or not
+    ├── BufferFull          503  the write-ahead log before it has reached its limit
     └── ControlUnavailable  503  the control database cannot answer now
 """
 
@@ -141,6 +142,12 @@ class ShardUnavailable(MqueueError):
 
 class Undecided(ShardUnavailable):
     """The connection to the database was lost before its answer came: this may have been done, or not."""
+
+
+class BufferFull(ShardUnavailable):
+    """The write-ahead log of this API process is full of messages that wait for the topic's database; try again."""
+
+    code, title = "buffer_full", "Buffer full"
 
 
 class ControlUnavailable(ShardUnavailable):

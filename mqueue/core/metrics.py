@@ -123,6 +123,7 @@ LONG = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 90
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 ENQUEUED = TopicCounter("mqueue_enqueue_total", "Messages that were committed; duplicates are none")
+BUFFERED = TopicCounter("mqueue_buffered_total", "Messages that were taken into the buffer, to be committed later")
 DEQUEUED = TopicCounter("mqueue_dequeue_total", "Messages that were handed out, again ones too")
 ACKED = TopicCounter("mqueue_ack_total", "Messages that were acked; a repeated ack is none")
 NACKED = TopicCounter("mqueue_nack_total", "Leases that were nacked; a repeated nack is none")
@@ -138,6 +139,8 @@ DEQUEUE_SECONDS = Distribution(
 )
 END_TO_END_SECONDS = Distribution("mqueue_end_to_end_seconds", "From when a message was due to its ack", buckets=LONG)
 BATCH_SIZE = Distribution("mqueue_coalesced_batch_size", "Callers that shared one call", ["coalescer"], buckets=SIZES)
+WAL_SECONDS = Distribution("mqueue_wal_seconds", "One write to the log of buffered messages, synced", buckets=QUICK)
+REFUSED = Counter("mqueue_buffer_refused_total", "Buffered messages that could not be committed, and were set aside")
 PUSHED_BACK = Counter("mqueue_pushed_back_total", "Requests that were told to try again, by code", ["reason"])
 ROUNDS = Counter("mqueue_daemon_rounds_total", "Rounds that a daemon finished", ["daemon"])
 
@@ -151,6 +154,8 @@ GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "mqueue_depth_age_seconds": ("How long ago the messages of a shard were counted", ("shard",)),
     "mqueue_log_horizon_seconds": ("For how long a transaction has held back who reads the log", ("shard",)),
     "mqueue_buffer_queue_depth": ("Messages that are taken and not yet committed", ("shard",)),
+    "mqueue_wal_bytes": ("What the logs of buffered messages on this node hold", ()),
+    "mqueue_wal_quarantined": ("Segments of these logs that were set aside", ()),
     "mqueue_shard_health": ("1 if it answers, 0 if not: a shard, control, redis", ("shard",)),
     "mqueue_processes": ("Live processes that count", ("service",)),
 }

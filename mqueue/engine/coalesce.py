@@ -40,11 +40,15 @@ class Coalescer(Generic[I, O]):
         self._sizes = metrics.BATCH_SIZE.labels(name)
 
     async def submit(self, item: I, weight: int = 1) -> O:
+        return await self.enter(item, weight)
+
+    def enter(self, item: I, weight: int = 1) -> "asyncio.Future[O]":
+        """It stands in line when this returns."""
         future: asyncio.Future[O] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, weight, future))
         self._weight += weight
         self._start()
-        return await future
+        return future
 
     def _start(self) -> None:
         if self._waiting and not self._boarding and may_fly(self._weight, len(self._under_way), self._flights):

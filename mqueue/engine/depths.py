@@ -47,10 +47,6 @@ class Depths:
             return None
         return self._last
 
-    async def buffered(self) -> int:
-        """Messages of this shard that are taken and not yet committed. There is no buffer before a shard today."""
-        return 0
-
     async def _count(self) -> None:
         began = time.monotonic()
         try:

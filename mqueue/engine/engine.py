@@ -1,6 +1,7 @@
 """The queue as one object: what a process opens once and calls for every request."""
 
 from mqueue.core.conf import Conf
+from mqueue.engine.buffering import Buffering
 from mqueue.engine.dead import DeadLetters
 from mqueue.engine.dead_search import DeadSearch
 from mqueue.engine.dequeue import Dequeuing
@@ -22,7 +23,8 @@ class Engine:
         self.settings = SettingsCache(self.cluster.control, conf.namespace_quotas)
         topics = Topics(self.cluster, self.settings, auto_create_namespaces=conf.auto_create_namespaces)
         self.hot = hot = Hot(conf, self.cluster)
-        enqueuing = Enqueuing(self.cluster, topics, hot, conf.retention.dedupe_window_ms)
+        self.buffering = Buffering(conf, self.cluster, hot)
+        enqueuing = Enqueuing(self.cluster, topics, hot, conf.retention.dedupe_window_ms, self.buffering)
         dequeuing = Dequeuing(self.cluster, topics, hot)
         settling = Settling(self.cluster, topics, hot)
         self.enqueue, self.dequeue = enqueuing.enqueue, dequeuing.dequeue
@@ -39,9 +41,11 @@ class Engine:
         await self.cluster.open()
         await self.settings.open()
         await self.hot.open(listen=True)
+        await self.buffering.open()
 
     async def close(self) -> None:
         self._history.close()
+        await self.buffering.close()
         await self.hot.close()
         await self.settings.close()
         await self.cluster.close()

@@ -9,9 +9,11 @@ from typing import Any
 from mqueue.core import metrics
 from mqueue.core.errors import MqueueError, ShardUnavailable, Undecided
 from mqueue.core.messages import Message
+from mqueue.engine.buffering import Buffering
 from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import Inserts, row_of
 from mqueue.engine.keys import Claim, Key, Keys
+from mqueue.engine.records import Record, record_of
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.pools import Database
@@ -19,6 +21,7 @@ from shards.routing import SLOTS, slot_of
 from tenants.registry import Name
 
 ROUNDS = 20  # each is one request that went ahead of this one
+BUFFERED = "buffered"
 
 
 @dataclass(slots=True)
@@ -28,13 +31,14 @@ class Enqueued:
     ids: list[int | None]
     duplicates: int = 0
     in_doubt: list[int] = field(default_factory=list)
+    buffered: bool = False  # some of them were taken, and are committed later
     error: MqueueError | None = None
 
 
 class Enqueuing:
-    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot, window_ms: int) -> None:
+    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot, window_ms: int, buffering: Buffering) -> None:
         self._cluster, self._topics = cluster, topics
-        self._hot = hot
+        self._hot, self._buffering = hot, buffering
         self._keys = Keys(cluster, window_ms)
         self._inserts = {shard: Inserts(shard, hot[shard]) for shard in cluster.shards}
 
@@ -46,16 +50,40 @@ class Enqueuing:
             for index, message in enumerate(messages)
         ]
         request = _Request(producer, messages, numbers, ids)
-        if any(message.idempotency_key is not None for message in messages):
-            await self._with_keys(request)
-        else:
-            await self._add(request, range(len(messages)))
+        indexes: Sequence[int] = range(len(messages))
+        if any(self._topics.settings(number).durability == BUFFERED for number in numbers.values()):
+            indexes = await self._buffer(request)
+        if any(messages[index].idempotency_key is not None for index in indexes):
+            await self._with_keys(request, indexes)
+        elif indexes:
+            await self._add(request, indexes)
         request.result.in_doubt.sort()
         return request.result
 
-    async def _with_keys(self, request: "_Request") -> None:
+    async def _buffer(self, request: "_Request") -> list[int]:
+        """Those that have to be committed: a key is decided by a commit, whatever its topic."""
+        parts: dict[Database, list[int]] = defaultdict(list)
+        rest = []
+        for index, message in enumerate(request.messages):
+            is_buffered = self._topics.settings(request.topic_of(index)).durability == BUFFERED
+            if is_buffered and message.idempotency_key is None:
+                parts[self._cluster.shard_of_topic(message.namespace, message.topic)].append(index)
+            else:
+                rest.append(index)
+        records = {
+            shard: [request.record_of(index, self._hot[shard].clock.now_us()) for index in part]
+            for shard, part in parts.items()
+        }
+        for shard, error in (await self._buffering.take(records)).items():
+            for index in parts[shard]:
+                request.buffered(index, error)
+            if error is None:
+                metrics.BUFFERED.count(request.messages[index] for index in parts[shard])
+        return rest
+
+    async def _with_keys(self, request: "_Request", indexes: Sequence[int]) -> None:
         repeated = request.repeated()
-        wanted = [index for index in range(len(request.messages)) if index not in repeated]
+        wanted = [index for index in indexes if index not in repeated]
         for _ in range(ROUNDS):
             fenced = await self._take_and_add(request, wanted)
             if not fenced:
@@ -172,6 +200,18 @@ class _Request:
 
     def row_of(self, index: int) -> tuple[Any, ...]:
         return row_of(self.ids[index], self.topic_of(index), self.messages[index], self.producer)
+
+    def record_of(self, index: int, now_us: int) -> Record:
+        return record_of(self.ids[index], self.topic_of(index), self.messages[index], self.producer, now_us)
+
+    def buffered(self, index: int, error: MqueueError | None) -> None:
+        if isinstance(error, Undecided):
+            self.in_doubt(index, error)
+        elif error:
+            self.failed(index, error)
+        else:
+            self.added(index)
+            self.result.buffered = True
 
     def is_sure(self, index: int) -> bool:
         return self.result.ids[index] is not None and index not in self.result.in_doubt

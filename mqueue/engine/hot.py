@@ -9,6 +9,7 @@ from mqueue.core.conf import Conf
 from mqueue.core.errors import Undecided
 from mqueue.engine.coalesce import Coalescer
 from mqueue.hot import keys
+from mqueue.hot.buffer import Buffer
 from mqueue.hot.building import Building
 from mqueue.hot.connection import connect
 from mqueue.hot.refs import microseconds
@@ -20,6 +21,7 @@ from shards.pools import Database
 from shards.tasks import end
 
 PATIENCE_S = 0.25  # a Redis that takes longer is left alone; everything works without
+BUFFER_PATIENCE_S = 2.5  # a buffered topic does not; Redis itself stands still for 2 s when its disk is slow
 FORGET_S = 0.05  # unless a pop takes them along before
 TOPICS, OFFERS = 200, 2_000  # of one call
 
@@ -105,6 +107,8 @@ class Hot:
     def __init__(self, conf: Conf, cluster: Cluster) -> None:
         self._client = connect(conf.redis, timeout_s=PATIENCE_S, text=True)
         self._ear = connect(conf.redis, timeout_s=None, text=True)
+        self._raw = connect(conf.redis, timeout_s=BUFFER_PATIENCE_S)
+        self._buffers = [Buffer(self._raw, number) for number in range(len(cluster.shards))]
         self._shards = {
             database: Shard(database, Sets(self._client, number)) for number, database in enumerate(cluster.shards)
         }
@@ -125,6 +129,9 @@ class Hot:
     def building(self, number: int) -> Building:
         return Building(self._client, number)
 
+    def buffer(self, number: int) -> Buffer:
+        return self._buffers[number]
+
     def on_wake(self, wake: Callable[[int, float], None]) -> None:
         """Called with a topic, and in how many seconds something of it will be due."""
         self._wake = wake
@@ -140,6 +147,7 @@ class Hot:
         for shard in self._shards.values():
             await shard.close()
         await self._client.aclose()
+        await self._raw.aclose()
         await self._ear.aclose()
 
     def _woken(self, topic: int, due_us: int) -> None:

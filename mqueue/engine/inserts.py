@@ -65,10 +65,10 @@ def row_of(number: int, topic: int, message: Message, producer: str) -> Row:
         message.ttl_ms,
         message.is_json,
         message.content,
-        _json(message.headers),
+        as_json(message.headers),
         message.traceparent,
         message.max_retries,
-        _json(message.retry),
+        as_json(message.retry),
         message.idempotency_key,
         producer,
     )
@@ -116,22 +116,11 @@ class Inserts:
             if isinstance(error, Undecided):
                 self._hot.owe({row[1] for part in parts for row in part})
             return [error] * len(parts)
-        await self._offer([row for part in parts for row in part if _is_new(row, done)], done.at)
+        await offer_rows(self._hot, [row for part in parts for row in part if _is_new(row, done)], done.at)
         return [done] * len(parts)
 
-    async def _offer(self, rows: list[Row], now: datetime.datetime) -> None:
-        if len(rows) <= FEW:
-            await self._hot.offer([offer_of(row, now) for row in rows])
-            return
-        by_topic: dict[int, list[Row]] = defaultdict(list)
-        for row in rows:
-            by_topic[row[1]].append(row)
-        least = {topic: _least(part, now) for topic, part in by_topic.items()}
-        await self._hot.offer_many(least, lambda topic: [offer_of(row, now) for row in by_topic[topic]])
-
     async def _commit(self, rows: list[Row]) -> Committed:
-        by_column = list(zip(*rows, strict=True))
-        columns = {name: array(kind, values) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
+        columns = columns_of(rows)
         pid = 0
 
         async def insert() -> Committed:
@@ -143,7 +132,7 @@ class Inserts:
                 return Committed(found[0], frozenset(found[1]))
 
         try:
-            work = with_partitions(self._shard, _days_around(rows), insert)
+            work = with_partitions(self._shard, days_around(rows), insert)
             return await metrics.timed(self._seconds, work)
         except Undecided:
             if done := await self._look_whether_committed(rows, pid):
@@ -171,6 +160,24 @@ class Inserts:
         return None
 
 
+def columns_of(rows: list[Row]) -> dict[str, Array | None]:
+    """As the statement takes them."""
+    by_column = zip(*rows, strict=True)
+    return {name: array(kind, values) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
+
+
+async def offer_rows(hot: Shard, rows: list[Row], now: datetime.datetime) -> None:
+    """To the heads, after their commit at that time."""
+    if len(rows) <= FEW:
+        await hot.offer([offer_of(row, now) for row in rows])
+        return
+    by_topic: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_topic[row[1]].append(row)
+    least = {topic: _least(part, now) for topic, part in by_topic.items()}
+    await hot.offer_many(least, lambda topic: [offer_of(row, now) for row in by_topic[topic]])
+
+
 def _least(rows: list[Row], now: datetime.datetime) -> tuple[str, int]:
     """The first ref of those that are due, and the first due time of the rest."""
     urgent = min((row for row in rows if _is_due(row, now)), key=lambda row: (row[2], row[0]), default=None)
@@ -182,7 +189,7 @@ def _is_due(row: Row, now: datetime.datetime) -> bool:
     return not row[DELAY_MS] and (row[AT] is None or row[AT] <= now)
 
 
-def _days_around(rows: list[Row]) -> Iterator[datetime.date]:
+def days_around(rows: list[Row]) -> Iterator[datetime.date]:
     """Asked for when a partition is missing. A past time means now; a day on either side: midnight is the server's."""
     now = datetime.datetime.now(datetime.UTC)
     for row in rows:
@@ -191,5 +198,5 @@ def _days_around(rows: list[Row]) -> Iterator[datetime.date]:
         yield from (day + datetime.timedelta(n) for n in (-1, 0, 1))
 
 
-def _json(value: object) -> str | None:
+def as_json(value: object) -> str | None:
     return msgspec.json.encode(value).decode() if value else None

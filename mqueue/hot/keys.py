@@ -5,6 +5,10 @@ for; `owner` holds the prefetcher that is at work. Under `mq:{N}:GENERATION:` an
 horizon, ahead (the horizon that is being built) and fill (the token of the fill under way); `r:T` the ready refs, `s:T`
 those that come due soon, by due; `k:T` those taken by a claimer, by when.
 
+For buffered topics, under `mq:{N}:`: `buffer` is the stream of what is taken and not yet committed; `pushed` and
+`flushed` are hashes of how far each writer's records went into it, and how far they are committed; `flusher` holds who
+flushes.
+
 The scripts build the names of a generation themselves, since they read which one it is.
 """
 
@@ -33,3 +37,19 @@ def wake(shard: int) -> str:
 def hungry(shard: int) -> str:
     """A channel: topics whose ready refs have run out."""
     return f"{prefix(shard)}hungry"
+
+
+def buffer(shard: int) -> str:
+    return f"{prefix(shard)}buffer"
+
+
+def pushed(shard: int) -> str:
+    return f"{prefix(shard)}pushed"
+
+
+def flushed(shard: int) -> str:
+    return f"{prefix(shard)}flushed"
+
+
+def flusher(shard: int) -> str:
+    return f"{prefix(shard)}flusher"

@@ -1,8 +1,10 @@
 """What `manage.py check` says of a configuration."""
 
+from pathlib import Path
+
 import pytest
 
-from mqueue.checks import configuration_problems
+from mqueue.checks import configuration_problems, wal_problems
 from mqueue.core.conf import read
 
 GOOD = {"JWT_SECRET": "s" * 40}
@@ -29,3 +31,19 @@ def test_the_defaults_raise_nothing() -> None:
 )
 def test_what_cannot_work_is_named(env: dict[str, str], problem: str) -> None:
     assert found(**env) == {problem}
+
+
+def test_a_segment_that_was_set_aside_is_named(tmp_path: Path) -> None:
+    conf = read(GOOD | {"WAL_DIR": str(tmp_path)})
+    assert list(wal_problems(conf)) == []
+    (tmp_path / "quarantine").mkdir()
+    (tmp_path / "quarantine/x.wal").touch()
+    (found,) = wal_problems(conf)
+    assert found.id == "mqueue.W030"
+    assert "x.wal" in found.msg
+
+
+def test_a_folder_for_the_log_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (found,) = wal_problems(read(GOOD | {"WAL_DIR": str(tmp_path / "file/wal")}))
+    assert found.id == "mqueue.E031"

@@ -19,6 +19,7 @@ def test_nothing_set_means_embedded_servers_under_the_data_folder(tmp_path: Path
     assert len(conf.shard_urls) == 2
     assert conf.embedded.state.is_relative_to(tmp_path)
     assert conf.wal_dir == tmp_path / "wal"
+    assert conf.wal_bytes == 256 << 20
     assert (conf.api.port, conf.api.metrics_port, conf.api.metrics_host) == (8080, 2112, "127.0.0.1")
     assert conf.auto_create_namespaces
 

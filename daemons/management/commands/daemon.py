@@ -5,7 +5,9 @@ import uvloop
 from django.core.management.base import BaseCommand
 
 from daemons.base import Daemon, run_all
+from daemons.buffer import BufferFlusher
 from daemons.flusher import Flusher
+from daemons.heirs import Heir
 from daemons.leases import LeaseDaemon
 from daemons.prefetcher import Prefetcher
 from daemons.usage import UsageDaemon
@@ -14,7 +16,8 @@ from mqueue.engine.hot import Hot
 from shards.cluster import Cluster
 from tenants.settings_cache import SettingsCache
 
-DAEMONS: dict[str, type[Daemon]] = {daemon.kind: daemon for daemon in (Flusher, LeaseDaemon, Prefetcher, UsageDaemon)}
+DAEMONS: tuple[type[Daemon], ...] = (Flusher, BufferFlusher, Heir, LeaseDaemon, Prefetcher, UsageDaemon)
+KINDS = sorted({daemon.kind for daemon in DAEMONS})
 
 
 class Command(BaseCommand):
@@ -22,7 +25,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []  # a database that is down now is waited for, not an error
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("name", choices=[*sorted(DAEMONS), "all"], help="which one")
+        parser.add_argument("name", choices=[*KINDS, "all"], help="which one")
 
     def handle(self, *args: Any, **options: Any) -> None:
         uvloop.run(self._run(options["name"]))
@@ -31,6 +34,6 @@ class Command(BaseCommand):
         cluster = Cluster(conf())
         hot = Hot(conf(), cluster)
         settings = SettingsCache(cluster.control, {})
-        chosen = DAEMONS.values() if name == "all" else [DAEMONS[name]]
-        daemons = [daemon for kind in chosen for daemon in kind.all_of(cluster, hot, settings)]
+        chosen = [daemon for daemon in DAEMONS if name in (daemon.kind, "all")]
+        daemons = [one for daemon in chosen for one in daemon.all_of(cluster, hot, settings)]
         await run_all(cluster, hot, settings, daemons)

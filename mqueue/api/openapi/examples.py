@@ -45,4 +45,5 @@ HEALTH: Json = {
     "control": {"status": "OK"},
     "shards": [{"shard": 0, "status": "OK"}, {"shard": 1, "status": "down", "detail": "the connection was lost"}],
     "redis": {"status": "OK"},
+    "wal": {"status": "OK"},
 }

@@ -41,11 +41,13 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             "Add messages",
             array(ID),
             [ex.ID],
-            "One, or an array. The ids come in the order of the request, all of them committed. Scope `enqueue`.",
+            "One, or an array. The ids come in the order of the request, all of them committed; 202 where one went to "
+            "a topic that is buffered: it is logged, and will be. Scope `enqueue`.",
             body=one_or_many("Message", MAX_BATCH),
             sent=ex.EXAMPLE,
             errors=(*SENDING, NamespaceNotFound),
             headers=DUPLICATES,
+            also=(202,),
         )
     },
     "/dequeue": {

@@ -92,6 +92,7 @@ ANSWERS: Json = {
             "control": ref("Part"),
             "shards": array(ref("Part")),
             "redis": ref("Part"),
+            "wal": ref("Part"),
         },
     ),
     "Problem": record(

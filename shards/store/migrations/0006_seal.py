@@ -4,7 +4,7 @@ from shards.store.sqlfiles import migration_sql
 
 
 class Migration(migrations.Migration):
-    dependencies = [("store", "0004_levels")]
+    dependencies = [("store", "0005_buffered")]
     operations = [
         migrations.RunSQL(
             migration_sql("0006_seal.sql"),

@@ -1,0 +1,518 @@
+"""Buffered topics in one process: log, buffer, flush and mark, and what comes between them."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from mqueue.core.conf import Conf
+from mqueue.core.errors import BufferFull, ControlUnavailable, ShardUnavailable, Undecided
+from mqueue.core.messages import Message, Retry, StatsPage
+from mqueue.engine.engine import Engine
+from mqueue.engine.enqueue import Enqueued
+from mqueue.engine.flushing import Flushing, Outrun
+from mqueue.engine.topics import Topics
+from mqueue.hot.buffer import Buffer
+from mqueue.wal import living
+from mqueue.wal.folder import WalDir
+from shards.pools import Database
+from shards.sql import statement
+from tenants.snapshot import DEFAULTS
+from tests.integration.messages import message, send
+from tests.integration.test_engine import bodies, take
+from tests.proxy import proxy
+
+Open = Any  # opens an engine; its `close` ends one before the test does
+
+
+class Shard:
+    """The shard of a topic, with a flusher that the test drives."""
+
+    def __init__(self, engine: Engine, namespace: str, topic: str = "t") -> None:
+        self.engine, self.namespace, self.topic = engine, namespace, topic
+        self.database: Database = engine.cluster.shard_of_topic(namespace, topic)
+        self.buffer = engine.hot.buffer(self.database.number or 0)
+        self.flushing = self.another_flusher()
+
+    def another_flusher(self) -> Flushing:
+        topics = Topics(self.engine.cluster, self.engine.settings, auto_create_namespaces=False)
+        return Flushing(self.database, self.engine.cluster, self.engine.hot, topics)
+
+    async def flush(self) -> None:
+        while await self.flushing.flush(0):
+            pass
+
+    async def put(self, *many: Any, **fields: Any) -> Enqueued:
+        wanted = [message(self.namespace, self.topic, body, **fields) for body in many or (1,)]
+        return await self.engine.enqueue("p", wanted)
+
+    async def bodies(self) -> list[Any]:
+        return bodies(await take(self.engine, self.namespace, self.topic, limit=1000))
+
+    async def execute(self, query: str, *parameters: Any) -> list[Any]:
+        async with self.database.connection() as connection:
+            cursor = await connection.execute(query, parameters)  # type: ignore[call-overload]
+            return await cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture
+def redis_client(configuration: Conf) -> "Iterator[redis.Redis]":
+    with redis.Redis.from_url(configuration.redis.url) as client:
+        client.flushdb()
+        yield client
+
+
+@pytest.fixture
+async def opened(configuration: Conf, tmp_path: Path, redis_client: object) -> AsyncIterator[Open]:
+    engines: list[Engine] = []
+
+    async def open_(conf: Conf = configuration, wal_bytes: int = 64 << 20) -> Engine:
+        engine = Engine(dataclasses.replace(conf, wal_dir=tmp_path / "wal", wal_bytes=wal_bytes))
+        await engine.open()
+        engines.append(engine)
+        return engine
+
+    async def close(engine: Engine) -> None:
+        engines.remove(engine)
+        await engine.close()
+
+    open_.close = close  # type: ignore[attr-defined]
+    yield open_
+    for engine in engines:
+        await close(engine)
+
+
+async def buffered(engine: Engine, namespace: str, topic: str = "t") -> Shard:
+    """A topic whose durability this process believes to be so: what the control plane says is tried over HTTP."""
+    shard = Shard(engine, namespace, topic)
+    await send(engine, message(namespace, topic, "first"))
+    ((number,),) = await shard.execute("SELECT id FROM topic WHERE namespace = %s AND name = %s", namespace, topic)
+    engine.settings._topics[number] = dataclasses.replace(DEFAULTS, durability="buffered")
+    assert await shard.bodies() == ["first"]
+    return shard
+
+
+@pytest.fixture
+async def shard(opened: Open, namespace: str) -> Shard:
+    return await buffered(await opened(), namespace)
+
+
+async def until(condition: Callable[[], Any], patience_s: float = 5.0) -> None:
+    async with asyncio.timeout(patience_s):
+        while not (condition() if not asyncio.iscoroutinefunction(condition) else await condition()):
+            await asyncio.sleep(0.01)
+
+
+def wal_files(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "wal").glob("writers/*/*/*.wal"))
+
+
+async def test_it_is_taken_before_it_is_committed_and_then_handed_out_in_order(shard: Shard) -> None:
+    result = await shard.put(*range(50))
+    assert result.buffered
+    assert result.error is None
+    assert len(set(result.ids)) == 50
+    assert await shard.bodies() == []
+    for n in range(50, 60):
+        await shard.put(n)
+    await shard.flush()
+    assert await shard.bodies() == list(range(60))
+
+
+async def test_its_rows_are_those_of_a_commit(opened: Open, namespace: str) -> None:
+    engine = await opened()
+    shard = await buffered(engine, namespace)
+    plain = Shard(engine, namespace, "plain")
+    later = datetime.now(UTC) + timedelta(days=3)
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"priority": 0, "ttl_ms": 5000, "headers": {"a": "b"}, "max_retries": 0},
+        {"deliver_after": later, "retry": Retry("linear", 5), "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"},
+        {"deliver_after": datetime(1, 1, 1, tzinfo=UTC)},
+        {"delay_ms": 0},
+    ]
+    for fields in kinds:
+        await shard.put("x", **fields)
+        await plain.engine.enqueue("p", [message(namespace, "plain", "x", **fields)])
+    payload = Message(namespace, "t", payload=b"\0\xff")
+    await engine.enqueue("p", [payload])
+    await engine.enqueue("p", [Message(namespace, "plain", payload=b"\0\xff")])
+    await shard.flush()
+    query = """
+        SELECT m.deliver_after, m.ttl_ms, m.payload_bytes, m.max_retries, m.priority, m.is_json, m.payload, m.headers,
+               m.retry, m.traceparent, m.producer, m.idempotency_key, d.priority, d.state, d.attempts, d.epoch,
+               d.day = m.day, d.due = greatest(m.enqueued_at, m.deliver_after), d.expiry - d.due
+        FROM message m JOIN delivery d USING (id) JOIN topic t ON t.id = m.topic
+        WHERE t.namespace = %s AND t.name = %s AND d.state = 0 ORDER BY m.id
+    """
+    theirs = await plain.execute(query, namespace, "plain")
+    assert len(theirs) == len(kinds) + 1
+    assert await shard.execute(query, namespace, "t") == theirs
+    counts = await engine.look.stats(StatsPage(namespace))
+    assert {(c.topic, c.ready, c.scheduled) for c in counts} == {("t", 5, 1), ("plain", 5, 1)}
+
+
+async def test_a_delay_counts_from_when_it_was_taken(shard: Shard) -> None:
+    before = datetime.now(UTC)
+    await shard.put(1, delay_ms=1000)
+    await asyncio.sleep(0.3)
+    await shard.flush()
+    (found,) = await take(shard.engine, shard.namespace, wait_ms=3000)
+    assert found.deliver_after
+    assert abs((found.deliver_after - before).total_seconds() - 1) < 0.2
+    assert (found.deliver_after - found.enqueued_at).total_seconds() < 0.75
+
+
+async def test_a_consumer_that_waits_gets_it_when_it_is_flushed(shard: Shard) -> None:
+    waiting = asyncio.create_task(take(shard.engine, shard.namespace, limit=1, wait_ms=5000))
+    await shard.put("x")
+    assert await shard.flushing.flush(1)
+    assert bodies(await waiting) == ["x"]
+
+
+async def test_a_key_is_decided_by_a_commit(shard: Shard) -> None:
+    result = await shard.put("keyed", idempotency_key="k")
+    assert not result.buffered
+    assert await shard.bodies() == ["keyed"]
+    both = await shard.engine.enqueue(
+        "p", [message(shard.namespace, "t", "again", idempotency_key="k"), message(shard.namespace, "t", "new")]
+    )
+    assert both.buffered
+    assert (both.duplicates, both.ids[0]) == (1, result.ids[0])
+    await shard.flush()
+    assert await shard.bodies() == ["new"]
+
+
+async def test_one_request_may_go_to_topics_of_both_kinds(shard: Shard) -> None:
+    other = Shard(shard.engine, shard.namespace, "plain")
+    result = await shard.engine.enqueue("p", [message(shard.namespace, "plain", 1), message(shard.namespace, "t", 2)])
+    assert result.buffered
+    assert all(result.ids)
+    assert await other.bodies() == [1]
+    assert await shard.bodies() == []
+    await shard.flush()
+    assert await shard.bodies() == [2]
+
+
+async def test_it_is_taken_while_its_shard_is_down_and_comes_when_it_is_back(
+    opened: Open, configuration: Conf, namespace: str
+) -> None:
+    async with proxy() as between:
+        names = [url.split("@/")[1].split("?")[0] for url in configuration.shard_urls]
+        conf = dataclasses.replace(configuration, shard_urls=tuple(between.url(name) for name in names))
+        shard = await buffered(await opened(conf), namespace)
+        await between.refuse()
+        await until(lambda: not shard.database.is_up)
+        with pytest.raises(ShardUnavailable):
+            await shard.execute("SELECT 1")
+        for n in range(20):
+            assert (await shard.put(n)).buffered
+        with pytest.raises(ShardUnavailable):
+            await shard.flush()
+        await between.open()
+        await until(lambda: shard.database.is_up)
+        await shard.flush()
+        assert await shard.bodies() == list(range(20))
+
+
+async def test_what_redis_forgets_is_pushed_again(shard: Shard, redis_client: "redis.Redis") -> None:
+    await shard.put(0)
+    await shard.flush()
+    for n in range(1, 5):
+        await shard.put(n)
+    redis_client.flushdb()
+    await shard.put(5)  # finds that something is missing before it
+    await shard.flush()
+    assert await shard.bodies() == list(range(6))
+    await shard.put(6)
+    redis_client.flushdb()
+    await until(lambda: redis_client.xlen(shard.buffer._keys[0]))  # nobody sends: it is found by looking
+    await shard.flush()
+    assert await shard.bodies() == [6]
+
+
+async def test_an_old_redis_is_brought_up_to_date(shard: Shard, redis_client: "redis.Redis") -> None:
+    keys = shard.buffer._keys
+    await shard.put(0)
+    old = {key: redis_client.dump(key) for key in keys}
+    for n in range(1, 4):
+        await shard.put(n)
+    await shard.flush()
+    await shard.put(4)
+    for key, dump in old.items():
+        redis_client.delete(key)
+        if dump:
+            redis_client.restore(key, 0, dump)
+    await shard.put(5)
+    await shard.flush()
+    assert await shard.bodies() == list(range(6))
+
+
+async def test_a_push_that_fails_leaves_a_doubt_and_hides_nothing(shard: Shard, monkeypatch: Any) -> None:
+    push, fails = Buffer.push, ["before", "after"]
+
+    async def failing(self: Buffer, *args: Any, **more: Any) -> int:
+        if not fails:
+            return await push(self, *args, **more)
+        if fails.pop() == "after":
+            await push(self, *args, **more)
+        raise redis.ConnectionError
+
+    monkeypatch.setattr(Buffer, "push", failing)
+    for n in (0, 1):
+        fails[:] = ["before", "after"][n : n + 1]
+        result = await shard.put(n)
+        assert isinstance(result.error, Undecided)
+        assert result.in_doubt == [0]
+        assert result.ids[0]
+        refused = await shard.put("refused")
+        assert isinstance(refused.error, ShardUnavailable)
+        assert not isinstance(refused.error, Undecided)
+        assert refused.ids == [None]
+
+        async def is_taken(n: int = n) -> bool:
+            return (await shard.put(f"after {n}")).error is None
+
+        await until(is_taken)
+    await shard.flush()
+    assert await shard.bodies() == [0, "after 0", 1, "after 1"]
+
+
+async def test_a_flusher_that_was_stopped_commits_nothing_twice(shard: Shard) -> None:
+    for n in range(5):
+        await shard.put(n)
+    stopped = shard.another_flusher()
+    entries = await stopped._buffer.read(b"0-0", 10, 0)
+    load, _ = await stopped._load(entries)
+    await shard.flush()
+    await shard.put(5)
+    with pytest.raises(Outrun):
+        await stopped._commit_load(load)
+    while await stopped.flush(0):
+        pass
+    assert await shard.bodies() == list(range(6))
+
+
+async def test_two_flushers_at_once_commit_nothing_twice(shard: Shard) -> None:
+    flushers = [shard.flushing, shard.another_flusher(), shard.another_flusher()]
+    sent = 0
+
+    async def flush(flusher: Flushing) -> None:
+        while sent < 200 or await shard.buffer.depth():
+            try:
+                await flusher.flush(0)
+            except (Outrun, ShardUnavailable):
+                continue
+            await asyncio.sleep(0)
+
+    working = [asyncio.create_task(flush(flusher)) for flusher in flushers]
+    for n in range(200):
+        await shard.put(n)
+        sent += 1
+    await asyncio.gather(*working)
+    assert await shard.bodies() == list(range(200))
+
+
+async def test_who_dies_leaves_its_log_to_the_next(
+    opened: Open, namespace: str, redis_client: "redis.Redis", tmp_path: Path
+) -> None:
+    first = await opened()
+    shard = await buffered(first, namespace)
+    for n in range(10):
+        await shard.put(n)
+    await opened.close(first)  # with nothing flushed, its log stays as that of a killed process does
+    redis_client.flushdb()
+    assert len(wal_files(tmp_path)) == 1
+    heir = Shard(await opened(), namespace)
+    await until(lambda: redis_client.xlen(heir.buffer._keys[0]))
+    await heir.flush()
+    assert await heir.bodies() == list(range(10))
+    await until(lambda: not list((tmp_path / "wal/writers").iterdir()))
+    assert redis_client.hlen(heir.buffer._keys[1]) == 0
+
+
+async def test_a_log_without_anything_left_goes_with_its_process(opened: Open, namespace: str, tmp_path: Path) -> None:
+    engine = await opened()
+    shard = await buffered(engine, namespace)
+    await shard.put(1)
+    await shard.flush()
+    await opened.close(engine)
+    assert list((tmp_path / "wal/writers").iterdir()) == []
+
+
+async def test_a_log_that_is_full_takes_nothing_until_it_is_flushed(
+    opened: Open, namespace: str, tmp_path: Path
+) -> None:
+    shard = await buffered(await opened(wal_bytes=1 << 20), namespace)
+    large = "x" * 100_000
+    taken, result = 0, await shard.put(large)
+    while result.error is None:
+        taken += 1
+        result = await shard.put(large)
+    assert isinstance(result.error, BufferFull)
+    assert result.error.retry_after_s
+    assert "full" in shard.engine.buffering.trouble
+    assert result.ids == [None]
+    assert 8 <= taken <= 10
+    await shard.flush()
+
+    async def is_taken() -> bool:
+        return (await shard.put("small")).error is None
+
+    await until(is_taken)
+    assert shard.engine.buffering.trouble == ""
+    await shard.flush()
+    assert len(await shard.bodies()) == taken + 1
+    await until(lambda: sum(path.stat().st_size for path in wal_files(tmp_path)) < 300_000)
+
+
+async def test_a_disk_that_cannot_be_written_refuses_and_leaves_no_doubt(shard: Shard, monkeypatch: Any) -> None:
+    await shard.put(0)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(living.os, "fdatasync", full)
+        result = await shard.put("refused")
+        assert isinstance(result.error, ShardUnavailable)
+        assert (result.ids, result.in_doubt) == ([None], [])
+        assert "No space left" in shard.engine.buffering.trouble
+    await shard.put(1)
+    assert shard.engine.buffering.trouble == ""
+    await shard.flush()
+    assert await shard.bodies() == [0, 1]
+
+
+async def test_a_log_whose_end_nobody_knows_takes_nothing_more(opened: Open, namespace: str, monkeypatch: Any) -> None:
+    engine = await opened()
+    shard = await buffered(engine, namespace)
+    await shard.put(0)
+
+    def fail(*_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(living.os, "fdatasync", fail)
+        patch.setattr(living.os, "ftruncate", fail)
+        result = await shard.put("in doubt")
+    assert isinstance(result.error, Undecided)
+    assert result.in_doubt == [0]
+    assert (await shard.put("refused")).ids == [None]
+    assert "started again" in engine.buffering.trouble
+    await opened.close(engine)
+    heir = Shard(await opened(), namespace)
+    found: list[Any] = []
+
+    async def is_there() -> bool:
+        await heir.flush()
+        found.extend(await heir.bodies())
+        return len(found) >= 2
+
+    await until(is_there)
+    assert found == [0, "in doubt"]
+
+
+async def test_known_topics_are_taken_while_the_control_database_is_down(
+    opened: Open, configuration: Conf, namespace: str
+) -> None:
+    async with proxy() as between:
+        name = configuration.control_url.split("@/")[1].split("?")[0]
+        engine = await opened(dataclasses.replace(configuration, control_url=between.url(name)))
+        shard = await buffered(engine, namespace)
+        await between.refuse()
+        await until(lambda: not engine.cluster.control.is_up)
+        assert (await shard.put(1)).buffered
+        with pytest.raises(ControlUnavailable):
+            await engine.enqueue("p", [message(namespace, "unknown")])
+        await shard.flush()
+        assert await shard.bodies() == [1]
+
+
+async def test_a_record_that_cannot_be_committed_is_set_aside_and_holds_up_no_other(shard: Shard) -> None:
+    for n in range(10):
+        await shard.put(n, priority=256 if n == 4 else 5)  # its like never passes the API
+    await shard.flush()
+    assert await shard.bodies() == [n for n in range(10) if n != 4]
+    ((error, number),) = await shard.execute("SELECT error, number FROM buffer_refused")
+    assert "priority" in error
+    assert number == 5
+    await shard.execute("DELETE FROM buffer_refused")
+
+
+async def test_a_record_that_is_there_already_is_passed(shard: Shard, redis_client: "redis.Redis") -> None:
+    for n in range(3):
+        await shard.put(n)
+    await shard.flush()
+    await shard.execute("DELETE FROM buffer_mark")
+    redis_client.flushdb()
+    again = shard.another_flusher()
+    await shard.put(3)
+    while await again.flush(0):
+        pass
+    assert await shard.bodies() == list(range(4))
+
+
+async def test_a_topic_that_has_moved_finds_its_messages(shard: Shard) -> None:
+    await shard.put("moved")
+    slots = shard.engine.cluster.slots
+    here, before = shard.database.number, slots._owners
+    slots._owners = tuple(1 - owner if owner == here else owner for owner in before)
+    try:
+        there = Shard(shard.engine, shard.namespace)
+        assert there.database is not shard.database
+        slots._refreshing.cancel()  # type: ignore[union-attr]
+        await shard.flush()
+        query = "SELECT payload FROM message m JOIN topic t ON t.id = m.topic WHERE namespace = %s"
+        assert await there.execute(query, shard.namespace) == [(b'"moved"',)]
+    finally:
+        slots._owners = before
+    assert await shard.bodies() == []
+
+
+async def test_damage_is_set_aside_and_what_is_intact_comes(
+    opened: Open, namespace: str, redis_client: "redis.Redis", tmp_path: Path
+) -> None:
+    first = await opened()
+    shard = await buffered(first, namespace)
+    for n in range(6):
+        await shard.put(f"record {n}")
+    await opened.close(first)
+    redis_client.flushdb()
+    (path,) = wal_files(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"record 3")] ^= 1
+    path.write_bytes(data)
+    heir = Shard(await opened(), namespace)
+    await until(lambda: redis_client.xlen(heir.buffer._keys[0]) >= 2)
+    await heir.flush()
+    assert await heir.bodies() == [f"record {n}" for n in (0, 1, 2, 4, 5)]
+    await until(lambda: not list((tmp_path / "wal/writers").iterdir()))
+    assert len(WalDir(tmp_path / "wal").quarantined()) == 1
+
+
+async def test_an_entry_that_was_damaged_in_redis_is_pushed_again(shard: Shard, redis_client: "redis.Redis") -> None:
+    await shard.put("a")
+    ((number, fields),) = redis_client.xrange(shard.buffer._keys[0])
+    redis_client.xdel(shard.buffer._keys[0], number)
+    redis_client.xadd(shard.buffer._keys[0], {**fields, b"d": fields[b"d"][:-1] + b"?"})
+    assert await shard.flushing.flush(0)
+    await until(lambda: redis_client.xlen(shard.buffer._keys[0]))
+    await shard.flush()
+    assert await shard.bodies() == ["a"]
+
+
+async def test_old_links_of_marks_are_dropped_and_the_last_stays(shard: Shard) -> None:
+    for n in range(4):
+        await shard.put(n)
+        await shard.flush()
+    await shard.execute("UPDATE buffer_mark SET at = now() - interval '2 hours'")
+    assert (await shard.execute(statement("forget_marks").replace("%(limit)s", "100")))[0][0] >= 3
+    await shard.put(4)
+    await shard.flush()
+    assert await shard.bodies() == list(range(5))
