@@ -9,7 +9,8 @@ from msgspec import structs
 from mqueue.core.conf import conf
 from mqueue.core.searches import DeadFilter, place_of
 from mqueue.engine.dead import DeadLetters
-from mqueue.engine.dead_search import DeadSearch, Row
+from mqueue.engine.dead_search import DeadSearch
+from mqueue.engine.dead_walk import Line
 from mqueue.engine.history import History
 from mqueue.engine.hot import Hot
 from mqueue.engine.look import Looking
@@ -73,10 +74,10 @@ class Worker:
 
     async def _find_dead(self, job: HeldJob, verb: str, wanted: DeadFilter, cursor: str, limit: int) -> Portion:
         found = await self._search.search(job.namespace, wanted, place_of(cursor), limit)
-        by = max((row[10] for row in found.rows), default=datetime.now(UTC))
+        by = max((line.died_at for line in found.lines), default=datetime.now(UTC))
         return Portion(
             verb=verb,
-            batches=_by_topic(found.rows),
+            batches=_by_topic(found.lines),
             by=by.isoformat(),
             cursor=found.next.written() if found.next else cursor,
             is_last=found.next is None,
@@ -89,8 +90,8 @@ class Worker:
         return Portion(PURGE, {job.topic: ids}, "", cursor, not looked and not job.with_dead, looked)
 
 
-def _by_topic(rows: Iterable[Row]) -> dict[str, list[int]]:
+def _by_topic(lines: Iterable[Line]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
-    for row in rows:
-        found[row[1]].append(row[0])
+    for line in lines:
+        found[line.topic].append(line.id)
     return dict(found)

@@ -30,12 +30,6 @@ class DeadFilter(Struct, frozen=True, omit_defaults=True):
     max_attempts: Attempts | None = None
 
     @property
-    def is_range(self) -> bool:
-        """Whether every letter between two times fits."""
-        named = (self.id, self.text, self.error, self.reason, self.min_attempts, self.max_attempts)
-        return all(one is None for one in named)
-
-    @property
     def reads_text(self) -> bool:
         """Whether the letters themselves have to be read, which takes longer."""
         return self.text is not None or self.error is not None

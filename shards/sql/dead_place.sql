@@ -1,2 +1,2 @@
--- When a message died, if it is a dead letter.
-SELECT died_at FROM dead_letter WHERE id = %(id)s
+-- Of which topic a dead letter is, and when it died.
+SELECT topic, died_at FROM dead_letter WHERE id = %(id)s

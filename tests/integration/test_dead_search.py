@@ -11,8 +11,8 @@ import pytest
 from mqueue.core.conf import Conf
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import Dequeue, Message, Nack
-from mqueue.core.searches import TOP, DeadFilter, Place
-from mqueue.engine import dead_search
+from mqueue.core.searches import TOP, DeadFilter
+from mqueue.engine import dead_walk
 from mqueue.engine.engine import Engine
 from shards.routing import slot_of
 from tests.integration.messages import message, send
@@ -31,7 +31,7 @@ async def ids(engine: Engine, namespace: str, **wanted: Any) -> list[int]:
     found = await engine.dead_search.search(namespace, DeadFilter(**wanted), TOP, 1000)
     assert found.next is None
     assert found.is_whole
-    return [row[0] for row in found.rows]
+    return [line.id for line in found.lines]
 
 
 async def test_those_that_died_last_come_first_across_topics_and_shards(engine: Engine, namespace: str) -> None:
@@ -42,7 +42,7 @@ async def test_those_that_died_last_come_first_across_topics_and_shards(engine: 
     place = TOP
     while True:
         found = await engine.dead_search.search(namespace, DeadFilter(), place, 5)
-        seen += [row[0] for row in found.rows]
+        seen += [line.id for line in found.lines]
         if found.next is None:
             break
         place = found.next
@@ -83,23 +83,23 @@ async def test_each_condition(engine: Engine, namespace: str, lapse_now: Any) ->
 
 async def test_until_is_not_included_and_since_is(engine: Engine, namespace: str) -> None:
     number = await kill(engine, namespace)
-    (row,) = (await engine.dead_search.search(namespace, DeadFilter(), TOP, 1)).rows
-    assert await ids(engine, namespace, until=row[10]) == []
-    assert await ids(engine, namespace, since=row[10]) == [number]
+    (line,) = (await engine.dead_search.search(namespace, DeadFilter(), TOP, 1)).lines
+    assert await ids(engine, namespace, until=line.died_at) == []
+    assert await ids(engine, namespace, since=line.died_at) == [number]
 
 
 @pytest.fixture
 async def many(engine: Engine, namespace: str, configuration: Conf) -> int:
     """Letters of two topics, every tenth of which fits."""
     await send(engine, message(namespace, "a"), message(namespace, "b"))
-    for topic in ("a", "b"):
+    for place, topic in enumerate(("a", "b"), start=1):
         slot = slot_of(namespace, topic)
         with psycopg.connect(configuration.shard_urls[slot * 2 // 1024], autocommit=True) as shard:
             row = shard.execute(
                 "SELECT id FROM topic WHERE namespace = %s AND name = %s", [namespace, topic]
             ).fetchone()
             assert row
-            first = slot << 20
+            first = place << 20
             bury(shard, row[0], slot, 450, first=first, error="other")
             bury(shard, row[0], slot, 50, first=first + 1000, body={"n": "needle"})
     return 100
@@ -111,15 +111,15 @@ async def test_a_search_whose_time_is_over_goes_on_where_it_stopped(
 ) -> None:
     whole = await ids(engine, namespace, text="needle")
     assert len(whole) == len(set(whole)) == 100
-    monkeypatch.setattr(dead_search, "BUDGET_S", 0.0)  # one portion a search
-    monkeypatch.setattr(dead_search, "FIRST_TEXT", 7)
+    monkeypatch.setattr(dead_walk, "BUDGET_S", -1.0)  # a portion of each topic, and no more
+    monkeypatch.setattr(dead_walk, "FIRST_TEXT", 14)
     seen: list[int] = []
     place, rounds, empty = TOP, 0, 0
     while True:
         found = await engine.dead_search.search(namespace, DeadFilter(text="needle"), place, 3)
-        seen += [row[0] for row in found.rows]
+        seen += [line.id for line in found.lines]
         rounds += 1
-        empty += not found.rows
+        empty += not found.lines
         if found.next is None:
             break
         assert found.next < place
@@ -140,12 +140,13 @@ async def test_a_count_stops_where_nobody_needs_to_know(engine: Engine, namespac
 async def test_a_statement_that_takes_too_long_is_tried_with_less_and_the_breaker_stays_shut(
     engine: Engine, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_search, "LIMIT_MS", 1)
-    monkeypatch.setattr(dead_search, "MOST", 1 << 20)
-    slow = dead_search.statement("dead_search").replace("WITH seen", "WITH slow AS (SELECT pg_sleep(0.1)), seen", 1)
-    slow = slow.replace("FROM looked", "FROM slow CROSS JOIN looked", 1)
-    original = dead_search.statement
-    monkeypatch.setattr(dead_search, "statement", lambda name: slow if name == "dead_search" else original(name))
+    monkeypatch.setattr(dead_walk, "LIMIT_MS", 1)
+    slow = dead_walk.statement("dead_search").replace(
+        "WITH seen", "WITH slow AS MATERIALIZED (SELECT pg_sleep(0.1)), seen", 1
+    )
+    slow = slow.replace("FROM looked LEFT", "FROM slow CROSS JOIN looked LEFT", 1)
+    original = dead_walk.statement
+    monkeypatch.setattr(dead_walk, "statement", lambda name: slow if name == "dead_search" else original(name))
     for _ in range(3):
         with pytest.raises(ShardUnavailable):
             await engine.dead_search.search(namespace, DeadFilter(text="needle"), TOP, 3)
@@ -159,7 +160,7 @@ async def test_a_place_between_two_letters_of_one_moment(engine: Engine, namespa
     await engine.nack("c", [Nack(one.id, namespace, "t", one.receipt, dead=True) for one in found])
     place, seen = TOP, []
     for _ in numbers:
-        (row,) = (await engine.dead_search.search(namespace, DeadFilter(), place, 1)).rows
-        place = Place(row[10], row[0])
-        seen.append(row[0])
+        (line,) = (await engine.dead_search.search(namespace, DeadFilter(), place, 1)).lines
+        place = line.place
+        seen.append(line.id)
     assert seen == sorted(numbers, reverse=True)

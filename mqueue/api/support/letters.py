@@ -1,6 +1,6 @@
 """Dead letters: search them, and look into one."""
 
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -15,23 +15,13 @@ from mqueue.core.errors import Invalid, NotFound
 from mqueue.core.messages import DeadLetter, Event, Place
 from mqueue.core.searches import TOP, DeadFilter, place_of
 from mqueue.engine.dead_search import Found
+from mqueue.engine.dead_walk import Line
 from tenants import access
 
 A_PAGE = 50
 MOST_COUNTED = 1000
 FIELDS = DeadFilter.__struct_fields__
 ERROR_SHOWN = 200
-
-
-class Line(NamedTuple):
-    """Of the list: without the payload, which may be long."""
-
-    id: int
-    topic: str
-    attempts: int
-    error: str
-    reason: str
-    died_at: Any
 
 
 def filter_of(given: Any) -> DeadFilter:
@@ -72,7 +62,7 @@ class LettersPage(SupportView):
         below = as_query(wanted, after=found.next.written()) if found.next else ""
         return self.page(
             f"Dead letters of {home.name}",
-            lines=[_line(row) for row in found.rows],
+            lines=[_shown(line) for line in found.lines],
             given={name: request.GET.get(name, "") for name in FIELDS},
             is_filtered=wanted != DeadFilter(),
             query=as_query(wanted),
@@ -132,7 +122,6 @@ class PayloadFile(SupportView):
         return answer
 
 
-def _line(row: Any) -> Line:
-    number, topic, _, _, _, _, attempts, error, reason, _, died_at = row
-    text = visible(error or "").replace("\n", " ")
-    return Line(number, topic, attempts, text[:ERROR_SHOWN] + ("…" if len(text) > ERROR_SHOWN else ""), reason, died_at)
+def _shown(line: Line) -> Line:
+    text = visible(line.error or "").replace("\n", " ")
+    return line._replace(error=text[:ERROR_SHOWN] + ("…" if len(text) > ERROR_SHOWN else ""))
