@@ -13,7 +13,7 @@ import psycopg
 from django.utils import timezone
 
 from mqueue.core.conf import Conf
-from pipeline.chunks import STATS_DDL, Chunk, Names, copier
+from pipeline.chunks import CHUNK_BYTES, STATS_DDL, Chunk, Names, copier
 from pipeline.digests import Sums, add_up
 from pipeline.errors import NothingToDo, PipelineError
 from pipeline.layout import LAYOUTS
@@ -25,7 +25,6 @@ from shards.models import Deployment
 from shards.retention import connected, log_partitions, today
 from shards.sql import statement
 
-CHUNK_BYTES = 64 << 20
 AT_ONCE = 16  # partitions of one Spark job
 MEASURE_S = 6 * 3600
 SEAL_TRIES = 50

@@ -19,6 +19,7 @@ from pipeline.storage import Storage
 from shards.lake import folder_of
 
 Names = dict[int, tuple[str, str]]
+CHUNK_BYTES = 64 << 20  # of rows, about
 CHUNKS_OF = 10_000  # rows of one batch between Python and the JVM
 STATS = pa.schema([
     ("chunk", pa.int32()), ("path", pa.string()), ("size", pa.int64()), ("namespace", pa.string()),

@@ -12,7 +12,7 @@ import psycopg
 import pyarrow.parquet as pq
 
 from mqueue.core.conf import conf
-from pipeline.archive import CHUNK_BYTES
+from pipeline.chunks import CHUNK_BYTES
 from pipeline.layout import MESSAGE
 from pipeline.pull import pull
 from shards.sql import statement

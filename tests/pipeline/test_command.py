@@ -1,0 +1,135 @@
+"""`manage.py pipeline` says how it went by its exit code; the service answers over HTTP from the lake."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from mqueue.core.conf import ROOT, Conf, Lake
+from pipeline import tasks
+from pipeline.models import File
+from pipeline.turns import turn
+from pipeline.verbs import VERBS
+from tests.pipeline.past import day_before, grow_older, settle_some
+from tests.pipeline.test_retain import days_of
+from tests.service import Service
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
+DAYS = 12
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(lake: Conf, sessions: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """A verb in this process, with this process's Spark; its exit code."""
+    monkeypatch.setattr("pipeline.management.commands.pipeline.conf", lambda: lake)
+    monkeypatch.setattr("pipeline.spark.Sessions.__exit__", lambda *_: None)
+    monkeypatch.setattr("pipeline.session.SparkSession.stop", lambda *_: None)
+
+    def run(*verb: str) -> int:
+        try:
+            call_command("pipeline", *verb)
+        except SystemExit as ended:
+            return int(str(ended.code))
+        return 0
+
+    return run
+
+
+@pytest.fixture
+def served(lake: Conf, tmp_path: Path) -> Iterator[Service]:
+    """On the worker's own databases, with the lake."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    names = ("DATABASE_URLS", "CONTROL_DATABASE_URL", "REDIS_URL")
+    command = [sys.executable, "-m", "launch", "only", "api"]
+    env = {name: os.environ[name] for name in names} | {"LAKE_URL": lake.lake.url}
+    service = Service(folder, env, command).start(wait=False)
+    service.until(service.is_ready, 60, "the API answers")
+    yield service
+    service.end()
+
+
+def test_a_message_is_shown_over_http_before_and_after_its_day_has_gone(
+    lake: Conf, served: Service, run: Run, namespace: str
+) -> None:
+    with served.client() as http:
+        place = {"namespace": namespace, "topic": "t"}
+        (message_id,) = http.post("/enqueue", json=place | {"body": {"n": 1}, "headers": {"a": "b"}}).json()
+        (held,) = http.get("/dequeue", params=place).json()
+        assert http.post("/ack", json=held).status_code == 200
+        grow_older(lake, namespace, DAYS)
+        paths = (f"/messages/{message_id}", f"/messages/{message_id}/trace")
+        before = [http.get(path, params=place).json() for path in paths]
+        assert run("archive") == 0
+        assert run("archive") == 3
+        assert run("retain") == 0
+        assert day_before(DAYS) not in days_of(lake, "message") | days_of(lake, "event")
+        answers = [http.get(path, params=place) for path in paths]
+        assert [answer.json() for answer in answers] == before
+        assert before[0]["state"] == "acked"
+        assert [one["event"] for one in before[1]["events"]] == ["published", "delivered", "acked"]
+        elsewhere = {"namespace": f"{namespace}-x", "topic": "t"}
+        assert http.get(paths[0], params=elsewhere).status_code == 404
+    with served.client(namespaces=["other"]) as foreign:
+        assert foreign.get(paths[0], params=place).status_code == 403
+
+
+def test_each_way_to_end_has_its_code(lake: Conf, run: Run, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("status") == 0
+    assert run("archive") == 3
+    assert run("verify") == 3
+    assert run("gc") == 3
+    assert run("retain") == 3
+    assert run("replay") == 1
+    assert run("replay", "--resume", "nobody") == 1
+    with turn(lake):
+        assert run("archive") == run("gc") == run("retain") == run("usage") == 4
+    monkeypatch.setattr("pipeline.management.commands.pipeline.conf", lambda: replace(lake, lake=Lake("", 0)))
+    assert run("status") == 1
+
+
+async def test_a_damaged_lake_is_code_5(lake: Conf, run: Run, namespace: str) -> None:
+    await settle_some(lake, namespace)
+    grow_older(lake, namespace, DAYS)
+    assert run("archive") == 0
+    assert run("verify") == 0
+    file = File.objects.first()
+    assert file
+    (Path(lake.lake.url.removeprefix("file://")) / file.path).write_bytes(b"PAR1")
+    assert run("verify") == 5
+
+
+def test_without_a_lake_the_daily_task_starts_nothing(monkeypatch: pytest.MonkeyPatch, configuration: Conf) -> None:
+    monkeypatch.setattr(tasks, "conf", lambda: configuration)
+    monkeypatch.setattr(tasks.subprocess, "run", lambda *_, **__: pytest.fail("it started something"))
+    assert tasks.pipeline() == 0
+
+
+def test_the_daily_task_ends_with_the_first_verb_that_fails(
+    monkeypatch: pytest.MonkeyPatch, configuration: Conf
+) -> None:
+    codes = {"archive": 3, "usage": 4, "failures": 5}
+    ran: list[str] = []
+
+    def run(command: list[str], **_: object) -> "subprocess.CompletedProcess[bytes]":
+        ran.append(command[-1])
+        return subprocess.CompletedProcess(command, codes[command[-1]])
+
+    monkeypatch.setattr(tasks, "conf", lambda: replace(configuration, lake=Lake("file:///lake", 0)))
+    monkeypatch.setattr(tasks.subprocess, "run", run)
+    assert tasks.pipeline() == 5
+    assert ran == ["archive", "usage", "failures"]
+
+
+def test_every_verb_has_help_and_is_in_the_docs() -> None:
+    text = (ROOT / "docs/pipeline.md").read_text()
+    for name, verb in VERBS.items():
+        assert len(verb.about) > 20
+        assert f"| `{name}` |" in text
+    assert set(tasks.DAILY) <= VERBS.keys()
