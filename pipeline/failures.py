@@ -22,7 +22,7 @@ from shards.sql import statement
 KIND = "failures"
 NACKED, LAPSED, DEAD = 4, 5, 9
 LONGEST = 300  # characters of a fingerprint
-SHOWN, SHOWN_DAYS = 20, 7
+SHOWN, SHOWN_DAYS = 20, 30
 # What differs from message to message, the most special first.
 MASKS = (
     (r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
@@ -89,7 +89,7 @@ def land(conf: Conf, days: Days, rows: list[dict[str, Any]], below: list[int], m
 
 
 def report(conf: Conf, say: Say) -> int:
-    """The worst of a week, with what may be done about each; how many there are."""
+    """The worst of a month, with what may be done about each; how many there are."""
     since = datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(SHOWN_DAYS)
     groups: dict[tuple[str, str, str, str], list[Failure]] = {}
     for one in Failure.objects.filter(day__gte=since):

@@ -46,7 +46,7 @@ class History:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="lake")
             work = functools.partial(_read_all, self._url, files, topic, message_id)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except (LakeMissing, OSError) as error:
+        except (LakeMissing, OSError, ValueError) as error:  # a damaged file is a ValueError of pyarrow's
             log.error("the lake cannot be read: %s", error)  # noqa: TRY400  the message says it all
             raise ShardUnavailable("The archive cannot answer now; try again", retry_after_s=5.0) from error
         finally:

