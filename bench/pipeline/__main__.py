@@ -3,6 +3,7 @@
 import argparse
 import datetime
 import json
+import signal
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ QUIET_S = 5.0
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the service is stopped and its folder deleted
     parser = argparse.ArgumentParser(prog="python -m bench.pipeline")
     parser.add_argument(
         "--rows", type=int, default=200_000, help="messages of 200 bytes, in two shards (default: 200000)"
