@@ -57,6 +57,21 @@ def degraded(words: Iterable[Word]) -> list[Span]:
     return merged((word.began - MARGIN, word.ended + MARGIN) for word in words if word.status == "degraded")
 
 
+def summary(felt: list[Felt]) -> Iterable[str]:
+    """The worst of each fault."""
+    by_name: dict[str, list[Felt]] = {}
+    for one in felt:
+        by_name.setdefault(one.fault.name, []).append(one)
+    yield f"  {'fault':24} {'times':>5} {'failed':>7} {'heals in':>9} {'longest call':>13} {'told in':>8}"
+    for name, all_of in sorted(by_name.items()):
+        told = [one.told_in for one in all_of if one.told_in is not None]
+        yield (
+            f"  {name:24} {len(all_of):5} {max(one.failed for one in all_of):7} "
+            f"{max(one.heals_in for one in all_of) / SECOND:9.2f} {max(one.longest for one in all_of) / SECOND:13.2f} "
+            f"{max(told) / SECOND if told else 0:8.2f}"
+        )
+
+
 def lines(felt: list[Felt]) -> Iterable[str]:
     head = f"  {'fault':24} {'what':28} {'held':>6} {'failed':>7} {'first':>7} {'heals in':>9}"
     yield head + f" {'longest call':>20} {'told in':>8}"

@@ -14,7 +14,7 @@ from tests.faults.checker.history import History
 from tests.faults.checker.order import Span, judge_order
 from tests.faults.checker.rules import judge_messages
 from tests.faults.checker.schedule import Injected, injected
-from tests.faults.checker.timeline import Felt, degraded, lines, timeline
+from tests.faults.checker.timeline import Felt, degraded, lines, summary, timeline
 from tests.faults.checker.times import SECOND
 from tests.faults.checker.watch import words
 
@@ -40,6 +40,8 @@ class Verdict:
     def lines(self) -> Iterator[str]:
         yield "timeline (seconds; `heals in` is the last failed call after the fault's end):"
         yield from lines(self.felt)
+        yield "the worst of each fault (failed calls, and seconds):"
+        yield from summary(self.felt)
         counts = self.findings.counts
         yield "counts:"
         yield from (f"  {name}: {number:,}" for name, number in sorted(counts.items()) if ":" not in name)
