@@ -164,6 +164,8 @@ def test_order_is_not_judged_while_health_says_degraded_or_a_poll_is_lost() -> N
     story = [sent(1, 7, priority=1), sent(1, 8), leased(2, lease(8, 1, 2, enqueued=1))]
     assert broken(*story, skipped=((1 * S, 3 * S),)) == set()
     assert broken(*story, leased(1.9, outcome="perhaps")) == set()
+    stuck = ["D", 1 * S, round(3.5 * S), "ok", 0, 1, []]
+    assert broken(*story, leased(9, lease(7, 1, 9, enqueued=1, priority=1)), stuck) == set()
     assert broken(*story, skipped=((5 * S, 6 * S),)) == {"strict_order"}
     words = [
         Word(2 * S, 2 * S, "degraded", []),

@@ -54,11 +54,11 @@ class Line:
             await self.open()
 
     def _strand(self) -> None:
-        """Those that there are stay silent until nobody can wait for them any more; new ones do well."""
-        stranded, self._flows = self._flows, asyncio.Event()
-        stranded.clear()
+        """Those that there are stay silent, and what is on its way is lost with them; new ones do well."""
+        self._flows.clear()
+        self._flows = asyncio.Event()
         self._flows.set()
-        asyncio.get_running_loop().call_later(STRANDED_S, stranded.set)
+        asyncio.get_running_loop().call_later(STRANDED_S, _give_up, set(self._tasks))
 
     def _cut(self) -> None:
         for writer in self._writers:
@@ -88,6 +88,12 @@ class Line:
         finally:
             self._writers.discard(sink)
             sink.close()
+
+
+def _give_up(stranded: "set[asyncio.Task[None]]") -> None:
+    """Nobody can wait for them any more."""
+    for task in stranded:
+        task.cancel()
 
 
 class Lines:

@@ -18,6 +18,7 @@ from tests.faults.checker.times import SECOND
 GRAIN = 10_000
 BEFORE_ITS_LEASE = 4 * SECOND  # a long poll takes a message so long before the lease's time at most
 LIMBO = 3 * SECOND  # what a lost poll had in its hands is offered again after a second
+STUCK = SECOND
 
 Key = tuple[int, int, int]  # priority, due, id
 Span = tuple[int, int]
@@ -59,8 +60,8 @@ def _hold_against(poll: Poll, worst: Key, active: list[tuple[Key, int]], history
 
 
 def _judged(history: History, skipped: list[Span], findings: Findings) -> Iterator[tuple[Poll, Key]]:
-    lost = [(poll.began, poll.ended + LIMBO) for poll in history.polls if poll.outcome == "perhaps"]
-    spans = merged([*skipped, *lost])
+    held = [(poll.began, poll.ended + LIMBO) for poll in history.polls if _may_hold(poll)]
+    spans = merged([*skipped, *held])
     position = 0
     for poll in history.polls:
         if poll.outcome != "ok":
@@ -74,6 +75,11 @@ def _judged(history: History, skipped: list[Span], findings: Findings) -> Iterat
         _judge_within(poll, history, findings)
         is_full = len(poll.leases) >= poll.limit
         yield poll, _worst(poll.leases) if is_full else (NEVER, NEVER, NEVER)
+
+
+def _may_hold(poll: Poll) -> bool:
+    """Whether it may have had messages in its hands for a while, and not handed out: it was lost, or it was stuck."""
+    return poll.outcome == "perhaps" or poll.ended - poll.began > poll.wait_ms * 1000 + STUCK
 
 
 def _judge_within(poll: Poll, history: History, findings: Findings) -> None:
