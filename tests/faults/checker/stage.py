@@ -26,7 +26,7 @@ from tests.faults.checker.watch import ask
 from tests.service import SECRET, Service
 
 SHARDS, API_WORKERS, TOPICS_A_SHARD = 2, 2, 4
-KINDS = ("prefetcher", "leases", "flusher")
+KINDS = ("prefetcher", "leases", "flusher", "usage")
 DAY_S = 86_400
 
 
