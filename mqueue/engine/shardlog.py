@@ -55,8 +55,8 @@ class ShardLog:
 
     @property
     def is_done(self) -> bool:
-        """All that was logged is committed."""
-        return self._sender is None or self._sender.is_done
+        """All that was logged is committed. Of a log that is broken nobody knows: that is left to who inherits it."""
+        return self._sender is None or (self._sender.is_done and not self._is_broken)
 
     def take(self, records: Sequence[Record]) -> "asyncio.Future[MqueueError | None]":
         """Why they were not taken, or None. They stand in line when this returns."""
