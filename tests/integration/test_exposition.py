@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from mqueue.api.exposition import Exposition
-from mqueue.core.conf import Conf, Metrics
+from mqueue.core.conf import Conf
 from mqueue.core.metrics import OTHER
 from mqueue.engine.depths import Depths
 from mqueue.engine.engine import Engine
@@ -49,7 +49,7 @@ async def test_the_deepest_topics_are_shown_and_the_sum_is_honest(fresh: Conf, o
     engine = await opened(fresh)
     for n in range(12):
         await send(engine, *(message("n", f"t{n}") for _ in range(n + 1)))
-    found = await shown(replace(fresh, metrics=Metrics(fresh.metrics.folder, 8)), engine.cluster)
+    found = await shown(replace(fresh, metrics=replace(fresh.metrics, topics=8)), engine.cluster)
     depths = {s.labels["topic"]: s.value for s in found.samples if s.name == "mqueue_ready_queue_depth"}
     assert sum(depths.values()) == sum(range(1, 13))
     assert len(depths) <= 9
@@ -65,7 +65,7 @@ async def test_the_topic_with_the_oldest_message_is_shown_however_shallow(fresh:
     await send(engine, message("n", "old"))
     for n in range(20):
         await send(engine, *(message("n", f"t{n}") for _ in range(3)))
-    found = await shown(replace(fresh, metrics=Metrics(fresh.metrics.folder, 8)), engine.cluster)
+    found = await shown(replace(fresh, metrics=replace(fresh.metrics, topics=8)), engine.cluster)
     assert found.get("mqueue_ready_queue_depth", topic="old") == 1
 
 
