@@ -72,10 +72,17 @@ class WalDir:
         unborn = self.writers / f"{UNBORN}{writer.hex}"
         unborn.mkdir(mode=0o700)
         lock = os.open(unborn / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(lock, str(os.getpid()).encode())
-        path = unborn.rename(self.writers / writer.hex)
-        sync_folder(self.writers)
+        path = self.writers / writer.hex
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(lock, str(os.getpid()).encode())
+            unborn.rename(path)
+            sync_folder(self.writers)
+        except OSError:  # a full disk: whoever tries again must not leave a folder and a file each time
+            os.close(lock)
+            shutil.rmtree(unborn, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return WriterFolder(writer, path, lock)
 
     def inherit(self) -> Iterator[WriterFolder]:

@@ -257,6 +257,16 @@ def test_a_writer_is_inherited_when_its_process_is_gone_and_by_one_alone(tmp_pat
     assert list(tmp_path.glob("writers/*")) == []
 
 
+def test_a_writer_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = len(list(Path("/dev/fd").iterdir()))
+    for name in ("write", "fsync"):
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+            patch.setattr(os, name, failing("full"))
+            WalDir(tmp_path).make_writer()
+    assert list(tmp_path.glob("writers/*")) == []
+    assert len(list(Path("/dev/fd").iterdir())) == files
+
+
 def test_a_folder_without_a_lock_is_nobodys(tmp_path: Path) -> None:
     wal = WalDir(tmp_path)
     folder = wal.make_writer()
