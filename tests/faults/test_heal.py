@@ -335,8 +335,10 @@ def test_a_full_disk_of_redis_is_told_and_stops_nothing(stage: Stage, probes: li
     if stage.redis.disk is None:
         pytest.skip("no disk that can be full: it takes root, and a system that lets root mount")
     stage.redis.disk.fill()
+    for number in range(8):
+        stage.redis.tell(f"SET filler-{number} {'x' * 30_000}")
     try:
-        until(lambda: any(probe.turn().status != 200 or health(stage)["status"] != "OK" for probe in probes), 20)
+        until(lambda: [probe.turn().status for probe in probes] == [200, 200] and health(stage)["status"] != "OK", 20)
         for probe in probes:
             assert {turn.status for turn in probe.all_for(2)} == {200}
             assert probe.slowest_s < 2 * AT_ONCE_S
