@@ -105,7 +105,7 @@ class Shard:
 
 class Hot:
     def __init__(self, conf: Conf, cluster: Cluster) -> None:
-        self._client = connect(conf.redis, timeout_s=PATIENCE_S, text=True)
+        self._client = connect(conf.redis, timeout_s=PATIENCE_S, text=True, retries=0)  # `Sets` tries again
         self._ear = connect(conf.redis, timeout_s=None, text=True)
         self._raw = connect(conf.redis, timeout_s=BUFFER_PATIENCE_S)
         self._buffers = [Buffer(self._raw, number) for number in range(len(cluster.shards))]

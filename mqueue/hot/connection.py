@@ -14,14 +14,14 @@ SENTINEL_PORT = 26379
 CONNECT_S = 1.0
 
 
-def connect(conf: Redis, *, timeout_s: float | None, text: bool = False) -> Client:
+def connect(conf: Redis, *, timeout_s: float | None, text: bool = False, retries: int = 1) -> Client:
     """Connects at first use, and again after a loss. Without a timeout it may wait for ever: for subscriptions.
 
     The sentinels are asked one after the other, each once: the library would try one that is dead or silent ten times
     over, and every caller would wait for it."""
     options: dict[str, Any] = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s or CONNECT_S}
     options["decode_responses"] = text
-    options["retry"] = Retry(NoBackoff(), 1, supported_errors=(ConnectionError,))  # a server that was restarted
+    options["retry"] = Retry(NoBackoff(), retries, supported_errors=(ConnectionError,))  # a server that was restarted
     if conf.password:
         options["password"] = conf.password
     if not conf.sentinels:

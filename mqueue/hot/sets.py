@@ -55,6 +55,7 @@ class Sets:
         self._away_until = 0.0
         self._owed: set[int] = set()  # topics whose offers were lost: they may not stay hot
         self._paying: asyncio.Task[None] | None = None
+        self._lost_a_pop = False  # what it took is to be put back at once: nobody will claim it
 
     @property
     def is_away(self) -> bool:
@@ -64,12 +65,14 @@ class Sets:
         self, wanted: Sequence[tuple[int, int]], now_us: int, done: Sequence[tuple[int, str]] = ()
     ) -> list[Head]:
         """The heads of topics, up to so many refs each, after `done`. All cold where Redis does not answer."""
-        arguments: list[Any] = [now_us, PATIENCE_US, len(done)]
+        rest: list[Any] = [len(done)]
         for pair in (*done, *wanted):
-            arguments += pair
-        answers = await self._call(self._pop, arguments)
+            rest += pair
+        patience_us, self._lost_a_pop = 0 if self._lost_a_pop else PATIENCE_US, True
+        answers = await self._call(self._pop, [now_us, patience_us, *rest], again=[now_us, 0, *rest])
         if answers is None:
             return [COLD] * len(wanted)
+        self._lost_a_pop = False
         return [Head(True, answer[2], int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
 
     async def done(self, taken: Iterable[tuple[int, str]]) -> None:
@@ -114,16 +117,23 @@ class Sets:
             await asyncio.sleep(AWAY_S)
             await self._call(self._cool, ())  # none more than what is owed
 
-    async def _call(self, run: Any, arguments: Sequence[Any]) -> Any:
-        """What the script answers; None where Redis is out of reach. What is owed comes first."""
+    async def _call(self, run: Any, arguments: Sequence[Any], again: Sequence[Any] | None = None) -> Any:
+        """What the script answers; None where Redis is out of reach. What is owed comes first. Where a connection
+        broke, as after a restart, it is tried once more on another."""
         if self.is_away:
             return None
         try:
-            await self._pay()
-            return await run(keys=self._keys, args=[self._prefix, *arguments])
+            try:
+                return await self._run(run, arguments)
+            except redis.ConnectionError:
+                return await self._run(run, arguments if again is None else again)
         except ERRORS as error:
             self._failed(error)
             return None
+
+    async def _run(self, run: Any, arguments: Sequence[Any]) -> Any:
+        await self._pay()
+        return await run(keys=self._keys, args=[self._prefix, *arguments])
 
     async def _pay(self) -> None:
         while self._owed:

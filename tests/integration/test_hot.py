@@ -9,6 +9,8 @@ import msgspec
 import psycopg
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection as Connection
+from redis.exceptions import ConnectionError  # noqa: A004  redis's own
 
 from daemons import prefetcher
 from daemons.prefetcher import Prefetcher
@@ -215,6 +217,26 @@ async def test_a_ref_that_comes_due_while_its_claim_fails_is_not_lost(
     monkeypatch.setattr(Claims, "waiting_among", ask_later)
     monkeypatch.setattr(hot.clock, "_offset_us", hot.clock._offset_us + 450_000)  # ours is ahead
     assert bodies(await take(engine, topic.namespace)) == ["in a moment"]
+
+
+async def test_a_pop_whose_answer_was_lost_holds_nothing_back(engine: Engine, topic: Topic, monkeypatch: Any) -> None:
+    """It was done, and the connection broke before anybody knew what it took."""
+    await topic.warm()
+    await send(engine, message(topic.namespace, body="first"))
+    reads, is_lost = Connection.read_response, False
+
+    async def lose_one(self: Connection, *arguments: Any, **more: Any) -> Any:
+        nonlocal is_lost
+        answer = await reads(self, *arguments, **more)
+        if not is_lost and isinstance(answer, list) and answer and isinstance(answer[0], list):
+            is_lost = True
+            await self.disconnect(nowait=True)
+            raise ConnectionError("cut")
+        return answer
+
+    monkeypatch.setattr(Connection, "read_response", lose_one)
+    assert bodies(await take(engine, topic.namespace)) == ["first"]
+    assert is_lost
 
 
 async def test_a_moved_message_is_not_handed_out_at_its_old_place(engine: Engine, topic: Topic) -> None:

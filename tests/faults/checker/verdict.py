@@ -18,7 +18,7 @@ from tests.faults.checker.timeline import Felt, degraded, lines, summary, timeli
 from tests.faults.checker.times import SECOND
 from tests.faults.checker.watch import words
 
-LONGEST_CALL_S, LONGEST_HEALING_S = 12.0, 20.0
+LONGEST_CALL_S, LONGEST_HEALING_S = 20.0, 20.0  # a process of the API that starts takes long on a busy machine
 AFTER_S = 2
 
 
