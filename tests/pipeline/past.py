@@ -8,6 +8,7 @@ import psycopg
 from mqueue.core.conf import Conf
 from mqueue.core.messages import Dequeue, Message, Retry, Settle
 from mqueue.engine.engine import Engine
+from shards.sql import statement
 from tests.integration.messages import message, send
 
 OF_NAMESPACE = "topic IN (SELECT id FROM topic WHERE namespace = %(namespace)s)"
@@ -29,16 +30,19 @@ def grow_older(conf: Conf, namespace: str, days: int) -> None:
             for parent in ("message", "event"):
                 for late in (0, 1):  # midnight may have passed meanwhile
                     connection.execute("SELECT make_partition(%s, %s)", [parent, day_before(days - late)])
-            for statement in OLDER:
-                connection.execute(statement + OF_NAMESPACE, {"days": days, "namespace": namespace})  # type: ignore[arg-type]
+            for older in OLDER:
+                connection.execute(older + OF_NAMESPACE, {"days": days, "namespace": namespace})  # type: ignore[arg-type]
 
 
 def drop_partitions(conf: Conf, least: int = 2) -> None:
+    """And the deliveries of these days, which another test's days would be kept for."""
     for url in conf.shard_urls:
         with psycopg.connect(url) as connection:
             found = connection.execute("SELECT parent, day FROM log_partitions() WHERE day <= %s", [day_before(least)])
             for parent, day in found.fetchall():
                 connection.execute(f"DROP TABLE {parent}_{day:%Y%m%d}")  # type: ignore[arg-type]
+            if connection.execute("DELETE FROM delivery WHERE day <= %s", [day_before(least)]).rowcount:
+                connection.execute(statement("recount"))
 
 
 def of_every_kind(namespace: str) -> list[Message]:

@@ -15,7 +15,7 @@ from mqueue.core.conf import ROOT, Conf
 from tests.pipeline.past import grow_older, rows_of, settle_some
 from tests.servers import conf_of, running, worker_number
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(400)]  # many starts of a JVM
 DAYS = 9
 STEPS = ("measured", "copying", "copied", "published")
 

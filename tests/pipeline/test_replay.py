@@ -171,6 +171,7 @@ def killed_and_resumed(env: dict[str, str], url: str, namespace: str) -> None:
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
 
 
+@pytest.mark.timeout(300)  # two starts of a JVM
 def test_a_run_that_is_killed_and_resumed_adds_each_once(
     lake: Conf, served: Service, namespace: str, past: list[int]
 ) -> None:
