@@ -12,7 +12,7 @@ ARGS ?=
 ROOMS := mqueue tenants shards daemons pipeline launch tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick lint format chaos bench bench-peers bench-pipeline screenshots psql superuser token migrate check lock env reset clean install install-dev
+.PHONY: help run restart test test-quick lint format chaos bench bench-peers bench-pipeline screenshots psql superuser token migrate check lock env reset clean install install-dev
 export
 
 help: ## Show this list
@@ -21,6 +21,9 @@ help: ## Show this list
 run: install ## Install, start everything and keep it running; Ctrl-C stops it
 	$(if $(LAKE_URL),$(INSTALL) pipeline)
 	@exec $(RUN) run
+
+restart: install ## Renew every process of what runs, one after another, with the code of now; no request fails
+	@exec $(RUN) restart
 
 test: install-dev ## Run every test on servers of its own; narrow it with ARGS="-k routing"
 	$(INSTALL) pipeline

@@ -1,4 +1,4 @@
-"""python -m launch run | only | probe | psql | reset"""
+"""python -m launch run | restart | only | probe | psql | reset"""
 
 import argparse
 import asyncio
@@ -6,6 +6,7 @@ import os
 import sys
 
 from launch import embedded, probes, services
+from launch.renewal import restart
 from launch.run import AlreadyRunning, only_one, run
 from mqueue.core.conf import ConfError, conf
 
@@ -14,6 +15,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m launch", description="Start mqueue, or look into its databases.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("run", help="start everything and keep it running (make run)")
+    verbs.add_parser("restart", help="renew every process of what runs, one after another, and fail no request")
     only = verbs.add_parser("only", help="become one of our processes, under a supervisor of yours (Docker, systemd)")
     only.add_argument("name", choices=["api", "daemons", "celery", "metrics"])
     verbs.add_parser("probe", help="exit 0 when the API answers that it is ready (for a health check)")
@@ -26,8 +28,8 @@ def main() -> int:
     try:
         if chosen.verb == "run":
             return run()
-        if chosen.verb == "only":
-            return become(chosen.name)
+        if chosen.verb in ("restart", "only"):
+            return renew() if chosen.verb == "restart" else become(chosen.name)
         if chosen.verb == "probe":
             return 0 if asyncio.run(probes.http(f"{conf().api.origin}/ready")) else 1
         if chosen.verb == "psql":
@@ -35,6 +37,11 @@ def main() -> int:
         return forget_everything(chosen.yes)
     except ConfError as error:
         return fail(f"the configuration cannot be used: {error}")
+
+
+def renew() -> int:
+    trouble = restart(conf().data)
+    return fail(trouble) if trouble else 0
 
 
 def become(name: str) -> int:

@@ -5,13 +5,13 @@ import contextlib
 import fcntl
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from launch import banner, embedded, probes, processes, services
+from launch.renewal import Renewals, migrate
 from launch.supervisor import StartError, Supervisor, say
 from mqueue.core import seats, tokens
 from mqueue.core.conf import Conf, conf
@@ -40,7 +40,7 @@ def run() -> int:
 
 
 async def _run(configuration: Conf, began: float) -> int:
-    stop = _stop_on_signals()
+    stop, renewals = _stop_on_signals(), Renewals(configuration.data)
     notes = configuration.data / "run"
     notes.mkdir(exist_ok=True)
     left = processes.sweep(notes, configuration.data, embedded.postgres_folder(configuration.embedded))
@@ -57,7 +57,10 @@ async def _run(configuration: Conf, began: float) -> int:
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not stop.event.is_set():
             _raise_first(starting.exception())
+            renewing = asyncio.create_task(renewals.serve(supervisor))
             await stopping
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
         say("stopping: requests under way are finished first; Ctrl-C again to kill")
     finally:
         starting.cancel()
@@ -83,7 +86,7 @@ async def _start(supervisor: Supervisor, configuration: Conf, began: float) -> N
     slow, *others = services.workers(configuration)
     async with asyncio.TaskGroup() as group:  # Celery starts slowly and needs no schema yet
         group.create_task(supervisor.start(slow))
-        await _migrate()
+        await migrate()
         group.create_task(supervisor.start(*others))
     token = tokens.make(configuration.jwt_secret, "make-run", ["*"], ["*"], TOKEN_LIFETIME_S)
     say(f"everything is up after {time.monotonic() - began:.1f} s")
@@ -101,23 +104,6 @@ def _make_servers(configuration: Conf) -> Conf:
             say(f"making a PostgreSQL cluster in {placed.state}")
         embedded.make_postgres(placed, account)
     return replace(configuration, embedded=placed)
-
-
-async def _migrate() -> None:
-    """To its end; its messages go to the terminal as they come."""
-    process = await asyncio.create_subprocess_exec(
-        *services.migrate_command(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, start_new_session=True
-    )
-    assert process.stdout
-    try:
-        async for line in process.stdout:
-            say(line.decode().rstrip())
-        if await process.wait():
-            raise StartError("migrating failed; the message is above")
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
 
 
 @contextlib.contextmanager

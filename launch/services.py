@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -61,12 +63,19 @@ def _valkey(conf: Conf, account: Account | None) -> Service:
 
 def _api(conf: Conf) -> Service:
     ready = partial(probes.http, f"{conf.api.origin}/ready")
-    return Service("api", [*SERVE, "api"], ready=ready, env=_counting_env(conf, "api"))
+    return _renewing("api", ready, _counting_env(conf, "api"), conf)
 
 
 def _metrics(conf: Conf) -> Service:
     ready = partial(probes.http, f"{conf.api.metrics_origin}/")
-    return Service("metrics", [*SERVE, "metrics"], ready=ready, env=_our_env(conf))
+    return _renewing("metrics", ready, _our_env(conf), conf)
+
+
+def _renewing(name: str, ready: Callable[[], Awaitable[bool]], env: dict[str, str], conf: Conf) -> Service:
+    """A parent that renews its own workers."""
+    word = conf.data / "run" / f"{name}.renewed"
+    env |= {"MQUEUE_READY_FILE": str(word)}
+    return Service(name, [*SERVE, name], ready=ready, env=env, word=word)
 
 
 def _daemons(conf: Conf) -> Service:
@@ -77,7 +86,7 @@ def _celery(conf: Conf) -> Service:
     schedule = str(conf.data / "celerybeat-schedule")
     command = [sys.executable, "-m", "celery", "--app", "mqueue.celery", "worker", "--beat", "--schedule", schedule]
     command += ["--pool", "threads", "--concurrency", "2", "--loglevel", "INFO", "--without-gossip", "--without-mingle"]
-    return _with_ready_file("celery", command, conf)
+    return replace(_with_ready_file("celery", command, conf), is_alone=True)  # its schedule is one file
 
 
 def _with_ready_file(name: str, command: list[str], conf: Conf) -> Service:

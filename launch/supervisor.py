@@ -5,9 +5,10 @@ import itertools
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from launch import processes
 from launch.embedded import Account
@@ -33,14 +34,16 @@ class Service:
     stop_timeout_s: float = 15.0
     ready_timeout_s: float = 60.0
     before_start: Callable[[], object] = lambda: None
+    word: Path | None = None  # it renews its own workers on SIGHUP, and writes here when that is over
+    is_alone: bool = False  # two of it at once would hinder each other
     is_server: bool = False  # PostgreSQL, Valkey: others need it while they drain, so it stops after them
 
 
 class Supervisor:
     def __init__(self, logs: Path, notes: Path) -> None:
         self.logs, self.notes = logs, notes
-        self._running: dict[str, asyncio.subprocess.Process] = {}
-        self._services: list[Service] = []
+        self.running: dict[str, asyncio.subprocess.Process] = {}
+        self.services: list[Service] = []
         self._watchers: dict[str, asyncio.Task[None]] = {}
         self._ready: set[str] = set()
 
@@ -48,11 +51,11 @@ class Supervisor:
         """Start them side by side, and return when each is ready."""
         began = time.monotonic()
         for service in services:
-            self._services.append(service)
-            self._watchers[service.name] = asyncio.create_task(self._keep(service))
+            self.services.append(service)
+            self._watchers[service.name] = asyncio.create_task(self.keep(service))
         async with asyncio.TaskGroup() as group:
             for service in services:
-                group.create_task(self._until_ready(service, began))
+                group.create_task(self.until_ready(service, began))
 
     async def stop(self) -> None:
         """The servers last: the API drains while its databases still serve."""
@@ -60,19 +63,29 @@ class Supervisor:
             watcher.cancel()
         await asyncio.gather(*self._watchers.values(), return_exceptions=True)
         for servers in (False, True):
-            await asyncio.gather(*(self._end(service) for service in self._services if service.is_server is servers))
+            ending = [service for service in self.services if service.is_server is servers]
+            await asyncio.gather(*(self._end_running(service) for service in ending))
+
+    async def watch(self, service: Service, keep: Coroutine[Any, Any, None] | None) -> None:
+        """By another task from now on, or by none."""
+        watcher = self._watchers[service.name]
+        watcher.cancel()
+        await asyncio.gather(watcher, return_exceptions=True)
+        if keep:
+            self._watchers[service.name] = asyncio.create_task(keep)
 
     def kill(self) -> None:
         """For a second Ctrl-C: no more waiting."""
-        for process in self._running.values():
+        for process in self.running.values():
             processes.kill_group(process.pid)
 
-    async def _keep(self, service: Service) -> None:
+    async def keep(self, service: Service, process: asyncio.subprocess.Process | None = None) -> None:
+        """Start it, or take the one that runs, and start it again whenever it ends."""
         delay = FIRST_DELAY_S
         for restarts in itertools.count():
             began = time.monotonic()
             try:
-                process = await self._spawn(service)
+                process = process or await self._spawn(service)
             except Exception as error:
                 if not restarts:
                     raise  # at the first start it is the user's to mend
@@ -91,6 +104,7 @@ class Supervisor:
             say(f"{service.name} (pid {process.pid}) {ended(code)} after {lived:.1f} s; {again}")
             if code > 0:
                 print(processes.tail(self.logs / f"{service.name}.log", 5), file=sys.stderr, flush=True)
+            process = None
             await asyncio.sleep(delay)
             delay = min(delay * 2, LONGEST_DELAY_S)
 
@@ -108,11 +122,11 @@ class Supervisor:
         process = await processes.start(
             service.command, stop_signal=service.stop_signal, log=log, env=service.env, account=service.account
         )
-        self._running[service.name] = process
+        self.running[service.name] = process
         processes.note(self.notes, service.name, process.pid)
         return process
 
-    async def _until_ready(self, service: Service, began: float) -> None:
+    async def until_ready(self, service: Service, began: float) -> None:
         while not await service.ready():
             if self._watchers[service.name].done():
                 await self._watchers[service.name]  # it could not even be spawned: its error is the message
@@ -123,10 +137,12 @@ class Supervisor:
         self._ready.add(service.name)
         say(f"{service.name} is ready ({time.monotonic() - began:.1f} s)")
 
-    async def _end(self, service: Service) -> None:
-        process = self._running.get(service.name)
-        if process is None:
-            return
+    async def _end_running(self, service: Service) -> None:
+        if process := self.running.get(service.name):
+            await self.end(service, process)
+            processes.forget(self.notes, service.name)
+
+    async def end(self, service: Service, process: asyncio.subprocess.Process) -> None:
         if process.returncode is None:
             # One that was never ready has nothing to finish, and may not listen to signals yet.
             patience_s = service.stop_timeout_s if service.name in self._ready or service.is_server else 2.0
@@ -137,7 +153,6 @@ class Supervisor:
                 say(f"{service.name} did not stop within {patience_s:.0f} s; killing it")
         processes.kill_group(process.pid)
         await process.wait()
-        processes.forget(self.notes, service.name)
 
 
 def ended(code: int) -> str:

@@ -3,22 +3,25 @@
 The parent holds the listening sockets and serves nothing: a worker that dies is replaced, and who connects meanwhile
 waits in its queue rather than being refused. The kernel deals connections out to the sockets (SO_REUSEPORT); a single
 shared one would give most of a burst to whichever worker wakes first.
+
+SIGHUP renews the workers one after another, with the code and the environment of now, and without a failed request.
+SIGTERM drains. `MQUEUE_READY_FILE` names a file that is written when a renewal is over: empty, or with what went wrong.
 """
 
 import argparse
+import os
 import signal
 import socket
-import subprocess
 import sys
 import time
+from pathlib import Path
 from types import FrameType
 
 from mqueue.core.conf import conf
+from mqueue.place import Place
 
 BACKLOG = 4096
-KILL_AFTER_S = 10.0  # a worker drains for 8
 LOOK_EVERY_S = 0.1
-RESTART_DELAY_S = 0.5  # for a worker that did not live long
 
 
 def main() -> int:
@@ -35,42 +38,46 @@ def main() -> int:
 
 class Parent:
     def __init__(self, what: str, sockets: list[socket.socket]) -> None:
-        self._what, self._sockets = what, sockets
-        self._workers = [self._start(line) for line in sockets]
-        self._born = [time.monotonic() for _ in sockets]
-        self._stopping = False
-
-    def run(self) -> int:
+        self._stopping = self._renewing = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, self._renew)
+        self._places = [Place(what, line) for line in sockets]
+
+    def run(self) -> int:
         while not self._stopping:
-            time.sleep(LOOK_EVERY_S)
-            for place, worker in enumerate(self._workers):
-                if worker.poll() is not None and not self._stopping:
-                    self._replace(place)
-        deadline = time.monotonic() + KILL_AFTER_S
-        for worker in self._workers:
-            worker.send_signal(signal.SIGTERM)
-        for worker in self._workers:
-            try:
-                worker.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.kill()
+            self._look()
+            if self._renewing:
+                self._renewing = False
+                _tell(self._renew_all())
+        for place in self._places:
+            place.close()
+        for place in self._places:
+            place.wait()
         return 0
+
+    def _look(self) -> None:
+        time.sleep(LOOK_EVERY_S)
+        for place in self._places:
+            place.look()
+
+    def _renew_all(self) -> str:
+        """One after another; a new worker that does not begin to serve ends it, and the old one stays."""
+        for place in self._places:
+            place.renew()
+            while place.is_renewing and not self._stopping:
+                self._look()
+            if place.trouble:
+                return place.trouble
+        while not (self._stopping or all(place.is_quiet for place in self._places)):
+            self._look()
+        return ""
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
 
-    def _replace(self, place: int) -> None:
-        if time.monotonic() - self._born[place] < RESTART_DELAY_S:
-            return
-        _say(f"worker {self._workers[place].pid} ended with {self._workers[place].returncode}; starting another")
-        self._workers[place], self._born[place] = self._start(self._sockets[place]), time.monotonic()
-
-    def _start(self, line: socket.socket) -> "subprocess.Popen[bytes]":
-        descriptor = line.fileno()
-        command = [sys.executable, "-m", "mqueue.worker", self._what, str(descriptor)]
-        return subprocess.Popen(command, pass_fds=[descriptor])
+    def _renew(self, number: int, frame: FrameType | None) -> None:
+        self._renewing = True
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -82,8 +89,11 @@ def _listen(host: str, port: int) -> socket.socket:
     return line
 
 
-def _say(text: str) -> None:
-    print(f"mqueue.serve: {text}", file=sys.stderr, flush=True)
+def _tell(trouble: str) -> None:
+    if path := os.environ.get("MQUEUE_READY_FILE"):
+        draft = Path(f"{path}.new")
+        draft.write_text(trouble)
+        draft.replace(path)  # whole or not at all
 
 
 if __name__ == "__main__":

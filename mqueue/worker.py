@@ -1,6 +1,9 @@
-"""python -m mqueue.worker WHAT SOCKET: one worker of `mqueue.serve`, on a listening socket that it inherits."""
+"""python -m mqueue.worker WHAT SOCKET PIPE: one worker of `mqueue.serve`, on a listening socket that it inherits."""
 
 import argparse
+import asyncio
+import contextlib
+import os
 import resource
 import socket
 
@@ -10,6 +13,7 @@ from uvicorn.config import Config
 from mqueue.core.conf import conf
 
 DRAIN_S = 8  # for requests that are under way when we are told to stop
+TURNS = 2  # of the event loop: what has connected by now is accepted
 APPLICATIONS = {
     "api": ("mqueue.asgi:application", "mqueue.api.wire:Wire"),
     "metrics": ("mqueue.exporter:application", "httptools"),
@@ -20,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m mqueue.worker", description=__doc__)
     parser.add_argument("what", choices=APPLICATIONS)
     parser.add_argument("socket", type=int, help="the number of the file")
+    parser.add_argument("pipe", type=int, help="where to say that it serves")
     chosen = parser.parse_args()
     _allow_many_connections()
     application, protocol = APPLICATIONS[chosen.what]
@@ -38,7 +43,26 @@ def main() -> None:
         ssl_certfile=api.tls_cert,
         ssl_keyfile=api.tls_key,
     )
-    uvicorn.Server(config).run(sockets=[socket.socket(fileno=chosen.socket)])
+    Server(config, chosen.pipe).run(sockets=[socket.socket(fileno=chosen.socket)])
+
+
+class Server(uvicorn.Server):
+    def __init__(self, config: Config, word: int) -> None:
+        super().__init__(config)
+        self._word = word
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        with contextlib.suppress(BrokenPipeError):  # nobody has waited for it
+            os.write(self._word, b"1")
+        os.close(self._word)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Whoever lies in the queue of a socket when its last holder closes it would be reset: so they are let in."""
+        self.lifespan.state["draining"] = True
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
 
 
 def _allow_many_connections() -> None:

@@ -26,8 +26,10 @@ from mqueue.core.messages import MAX_REQUEST
 
 T = TypeVar("T")
 MAX_HEAD = 64 * 1024
-IDLE_S, LOOK_EVERY_S = 75.0, 5.0
+IDLE_S, LOOK_EVERY_S, LOOK_AGAIN_S = 75.0, 5.0, 0.1
 MOST_BEHIND, LARGE = 200, 64 * 1024  # requests that wait for the one before them, and one that is enough by itself
+LAST_WORD_S = 1.0  # of silence after which a connection of a process that is to end is closed
+LAST_POLL_S = 0.2  # for a message, once the process is to end
 LINGER_S = 2.0  # for a client that still sends what was refused, so that it sees why
 
 
@@ -67,6 +69,8 @@ class Exchange(Present):
             return await work
         wire = self.wire
         wire.waiting = wire.loop.create_future()
+        if wire.is_ending:
+            wire.loop.call_later(LAST_POLL_S, wire.end_waiting)
         try:
             return await first(work, wire.waiting)
         finally:
@@ -105,27 +109,30 @@ class Wire(HttpToolsProtocol):
         self.open_wires: set[Wire] = self.app_state["wires"]
         self.waiting: asyncio.Future[None] | None = None  # of a long poll: done when it is to end early
         self.since = self.loop.time()  # when it last answered, or a request began to come
+        self.is_ending = False  # the process is: the next answer is the last one here
         self._before: Any = None
         self._head_size = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.open_wires.add(self)
+        if "draining" in self.app_state:
+            self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open_wires.discard(self)
         super().connection_lost(exc)
-        if self.waiting and not self.waiting.done():
-            self.waiting.set_result(None)
+        self.end_waiting()
 
     def data_received(self, data: bytes) -> None:
         try:
             self.parser.feed_data(data)
         except HttpParserUpgrade:
-            self.shutdown()  # answered as if it had not been asked for
+            super().shutdown()  # answered as if it had not been asked for
         except HttpParserError:
             if self.is_busy:
-                self.shutdown()
+                super().shutdown()
+                self.end_waiting()
             else:
                 self._refuse_head()
 
@@ -176,10 +183,26 @@ class Wire(HttpToolsProtocol):
             self.transport.close()
 
     def shutdown(self) -> None:
-        """The process is to end: who waits for a message is told that there is none, rather than waited for."""
-        super().shutdown()
+        """The process is to end. The next answer here is the last, and says so; who waits for a message is told that
+        there is none. A connection that was used a moment ago stays for a moment: a request may be on its way."""
+        self.is_ending = True
+        if self.is_under_way and not isinstance(self.cycle, Exchange):
+            self.cycle.keep_alive = False
+        self.end_waiting()
+        self._close_when_silent()
+
+    def end_waiting(self) -> None:
         if self.waiting and not self.waiting.done():
             self.waiting.set_result(None)
+
+    def _close_when_silent(self) -> None:
+        left_s = self.since + LAST_WORD_S - self.loop.time()
+        if self.transport.is_closing():
+            return
+        if left_s <= 0 and not self.is_under_way:
+            self.transport.close()
+        else:
+            self.loop.call_later(max(left_s, LOOK_AGAIN_S), self._close_when_silent)
 
     # What goes back.
 
@@ -188,7 +211,8 @@ class Wire(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         status, headers, body = answer
-        keep_alive = exchange.keep_alive and not exchange.error
+        is_last = self.is_ending and not self.pipeline
+        keep_alive = exchange.keep_alive and not exchange.error and not is_last
         head = _head(status, tuple(headers.items()), keep_alive)
         date, size = self.server_state.default_headers[0][1], len(body)
         if exchange.method == "HEAD":
@@ -211,6 +235,11 @@ class Wire(HttpToolsProtocol):
             self._start_asgi_task(cycle, app)
         if not self.pipeline:
             self.flow.resume_reading()
+
+    @property
+    def is_under_way(self) -> bool:
+        """A request is here, perhaps not as a whole, and not answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def is_busy(self) -> bool:
@@ -242,6 +271,8 @@ class Wire(HttpToolsProtocol):
         for name, value in headers:
             super().on_header(name, value)
         super().on_headers_complete()
+        if self.is_ending:
+            self.cycle.keep_alive = False
 
     def _start(self, exchange: Exchange) -> None:
         if self._before is None or self._before.response_complete:
