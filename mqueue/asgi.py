@@ -8,6 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqueue.settings")
 
 from django.core.asgi import get_asgi_application
 
+from mqueue.api.bodies import Bodies
 from mqueue.api.bridge import bridge
 from mqueue.api.fastlane import FastLane, Receive, Scope, Send
 from mqueue.api.lifespan import lifespan
@@ -21,7 +22,7 @@ wires: set[Wire] = set()
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
-        scope.get("state", {}).update(lane=fast_lane, wires=wires)
+        scope.get("state", {}).update(lane=fast_lane, wires=wires, bodies=Bodies(conf().api.bodies_bytes))
         await lifespan(receive, send, open_plane, close_plane)
     elif fast_lane and fast_lane.serves(scope["path"]):
         await fast_lane(scope, receive, send)

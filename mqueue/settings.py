@@ -127,4 +127,6 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
+    # Whoever sends a strange Host gets his 400; a page of traceback for each would fill the log.
+    "loggers": {"django.security.DisallowedHost": {"level": "CRITICAL"}},
 }

@@ -17,11 +17,12 @@ from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mqueue.api import plane
+from mqueue.api.bodies import COUNTED_FROM, Bodies
 from mqueue.api.fastlane import FastLane
 from mqueue.api.handlers import Answer
 from mqueue.api.presence import Present, first
 from mqueue.api.problems import problem
-from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, TooLarge
+from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, Overloaded, TooLarge
 from mqueue.core.messages import MAX_REQUEST
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Exchange(Present):
     """One request of the data plane and its answer; uvicorn takes it for one of its cycles."""
 
     __slots__ = (
-        "body", "disconnected", "error", "headers", "is_whole", "keep_alive", "method", "path", "query",
+        "body", "counted", "disconnected", "error", "headers", "is_whole", "keep_alive", "method", "path", "query",
         "response_complete", "size", "wire",
     )  # fmt: skip
     message_event = _NoEvent()
@@ -55,7 +56,7 @@ class Exchange(Present):
     def __init__(self, wire: "Wire", method: str, path: str, query: bytes, headers: Mapping[bytes, bytes]) -> None:
         self.wire, self.method, self.path, self.query, self.headers = wire, method, path, query, headers
         self.body: bytes | list[bytes] = b""
-        self.size = 0
+        self.size = self.counted = 0  # bytes that came, and those that count among the bodies that are held
         self.keep_alive = True
         self.is_whole = self.disconnected = self.response_complete = False
         self.error: MqueueError | None = None  # it is refused before it is here as a whole
@@ -107,6 +108,7 @@ class Wire(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.lane: FastLane | None = self.app_state["lane"]
         self.open_wires: set[Wire] = self.app_state["wires"]
+        self.bodies: Bodies = self.app_state["bodies"]
         self.waiting: asyncio.Future[None] | None = None  # of a long poll: done when it is to end early
         self.since = self.loop.time()  # when it last answered, or a request began to come
         self.is_ending = False  # the process is: the next answer is the last one here
@@ -121,6 +123,10 @@ class Wire(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open_wires.discard(self)
+        begun: list[Any] = [] if self.cycle is None or self.is_busy else [self.cycle]
+        for exchange in (*begun, *(cycle for cycle, _ in self.pipeline)):
+            if isinstance(exchange, Exchange):
+                self._give_back(exchange)  # nobody will answer it
         super().connection_lost(exc)
         self.end_waiting()
 
@@ -168,8 +174,8 @@ class Wire(HttpToolsProtocol):
             super().on_body(body)
         elif not exchange.error:
             exchange.add(body)
-            if exchange.size > MAX_REQUEST:
-                self._refuse(exchange, TooLarge(f"The request is over {MAX_REQUEST} bytes"))
+            if exchange.size > COUNTED_FROM:
+                self._count(exchange)
 
     def on_message_complete(self) -> None:
         exchange = self.cycle
@@ -208,6 +214,8 @@ class Wire(HttpToolsProtocol):
 
     def reply(self, exchange: Exchange, answer: Answer) -> None:
         exchange.response_complete = True
+        if exchange.counted:
+            self._give_back(exchange)
         if self.transport.is_closing():
             return
         status, headers, body = answer
@@ -283,8 +291,21 @@ class Wire(HttpToolsProtocol):
             if len(self.pipeline) >= MOST_BEHIND or exchange.size >= LARGE:  # not before: then no leaving is noticed
                 self.flow.pause_reading()
 
+    def _count(self, exchange: Exchange) -> None:
+        if exchange.size > MAX_REQUEST:
+            self._refuse(exchange, TooLarge(f"The request is over {MAX_REQUEST} bytes"))
+        elif not self.bodies.take(exchange.size - exchange.counted):
+            self._refuse(exchange, Overloaded(retry_after_s=1.0))
+        else:
+            exchange.counted = exchange.size
+
+    def _give_back(self, exchange: Exchange) -> None:
+        self.bodies.give_back(exchange.counted)
+        exchange.counted = 0
+
     def _refuse(self, exchange: Exchange, error: MqueueError) -> None:
         exchange.error, exchange.body = error, b""
+        self._give_back(exchange)
         self._start(exchange)
 
     def _refuse_head(self) -> None:

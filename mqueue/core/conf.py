@@ -33,6 +33,7 @@ class Api:
     tls_cert: Path | None
     tls_key: Path | None
     fast_lane: bool
+    bodies_bytes: int  # of requests that are held at once
 
     @property
     def origin(self) -> str:
@@ -207,6 +208,7 @@ def _api(reader: "_Reader") -> Api:
         tls_cert=cert,
         tls_key=key,
         fast_lane=reader.flag("MQUEUE_FAST_LANE", True),
+        bodies_bytes=reader.integer("MQUEUE_BODIES_MIB", 128, 16, 1_000_000) * 1024 * 1024,
     )
 
 

@@ -16,6 +16,7 @@ MqueueError
 ├── TooLarge            413
 ├── HeadTooLarge        431
 ├── UnsupportedMedia    415
+├── Overloaded          503  the bodies that are here already fill the memory that is set aside for them
 └── ShardUnavailable    503  the shard cannot answer now
     ├── Undecided           503  the connection was lost: it may have been done, or not
     ├── BufferFull          503  the write-ahead log before it has reached its limit
@@ -131,6 +132,12 @@ class UnsupportedMedia(MqueueError):
     """The body has to be application/json."""
 
     code, http_status, title = "unsupported_media_type", 415, "Unsupported media type"
+
+
+class Overloaded(MqueueError):
+    """Too much is being sent at once; try again in a moment."""
+
+    code, http_status, title, retryable = "overloaded", 503, "Overloaded", True
 
 
 class ShardUnavailable(MqueueError):
