@@ -1,7 +1,7 @@
 """All databases of the deployment as one process reaches them, and the one place that leads from a topic to a shard."""
 
 from mqueue.core.conf import Conf
-from mqueue.core.errors import ShardUnavailable
+from mqueue.core.errors import ShardUnavailable, SlotMoved
 from shards.ids import Ids, slot_of_id
 from shards.pools import Database
 from shards.routing import slot_of
@@ -31,13 +31,32 @@ class Cluster:
             await database.close()
 
     def shard_of_topic(self, namespace: str, topic: str) -> Database:
-        return self._owner(slot_of(namespace, topic))
+        return self.shard_of_slot(slot_of(namespace, topic))
 
     def shard_of_id(self, message_id: int) -> Database:
-        return self._owner(slot_of_id(message_id))
+        return self.shard_of_slot(slot_of_id(message_id))
 
-    def _owner(self, slot: int) -> Database:
+    def shard_of_slot(self, slot: int) -> Database:
+        """Where to write. Raises SlotMoved while that is not decided."""
         number = self.slots.owner(slot)
         if number >= len(self.shards):
-            raise ShardUnavailable(f"shard {number} is not among this process's DATABASE_URLS", retry_after_s=5.0)
+            if slot in self.slots.held:
+                raise SlotMoved(slots=self.slots.held)
+            raise self._unknown(number)
         return self.shards[number]
+
+    def reader_of_topic(self, namespace: str, topic: str) -> Database:
+        return self.reader_of_slot(slot_of(namespace, topic))
+
+    def reader_of_id(self, message_id: int) -> Database:
+        return self.reader_of_slot(slot_of_id(message_id))
+
+    def reader_of_slot(self, slot: int) -> Database:
+        """Where to look: what moves is where it was until it has arrived."""
+        number = self.slots.reader(slot)
+        if number >= len(self.shards):
+            raise self._unknown(number)
+        return self.shards[number]
+
+    def _unknown(self, number: int) -> ShardUnavailable:
+        return ShardUnavailable(f"shard {number} is not among this process's DATABASE_URLS", retry_after_s=5.0)

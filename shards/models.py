@@ -30,3 +30,22 @@ class SlotMap(models.Model):
 
     class Meta:
         db_table = "slot_map"
+
+
+class SlotMove(models.Model):
+    """One move of slots from one shard to another, and how far it is. At most one is not finished."""
+
+    id = models.BigAutoField(primary_key=True)
+    slots = ArrayField(models.SmallIntegerField())
+    source = models.SmallIntegerField()
+    target = models.SmallIntegerField()
+    state = models.TextField()
+    term = models.BigIntegerField(default=0)
+    pause_ms = models.FloatField(null=True)
+    progress = models.TextField(default="")
+    began_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "slot_move"

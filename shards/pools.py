@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, errors
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from mqueue.core.conf import Pool
-from mqueue.core.errors import ControlUnavailable, ShardUnavailable, Undecided
+from mqueue.core.errors import ControlUnavailable, ShardUnavailable, SlotMoved, Undecided
 from shards.breaker import Breaker
 from shards.lines import hanging_up_after, has_hung_up, was_silent
 from shards.tasks import end
@@ -41,6 +41,7 @@ UNDECIDED = ("lost", "57P")
 # The answer of a server that is well: a lock timeout, a deadlock, a serialization failure, a transaction of ours in
 # which we slept for too long. Nothing was done.
 BUSY = ("55P03", "40", "25P03")
+MOVED = "MQ001"  # raised by the trigger watch_slot: nothing was done
 SETTINGS: LiteralString = (
     "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false), "
     "set_config('idle_in_transaction_session_timeout', %s, false), set_config('timezone', 'UTC', false)"
@@ -137,6 +138,8 @@ class Database:
         long, and the one after him. If it was but this connection, the probe finds out in a moment, and all of them
         are replaced."""
         state = error.sqlstate or ("lost" if isinstance(error, psycopg.OperationalError) else "")
+        if state == MOVED:
+            return SlotMoved(slots=_slots(error.diag.message_detail or ""))
         if state.startswith(BUSY):
             return self._unavailable()
         if state == errors.QueryCanceled.sqlstate:
@@ -280,3 +283,7 @@ class Database:
     async def _ask(self, connection: AsyncConnection[Row], question: LiteralString) -> Any:
         row = await (await connection.execute(question)).fetchone()
         return row[0] if row else None
+
+
+def _slots(mask: str) -> frozenset[int]:
+    return frozenset(slot for slot, bit in enumerate(mask) if bit == "1")

@@ -18,6 +18,7 @@ MqueueError
 ├── UnsupportedMedia    415
 ├── Overloaded          503  the bodies that are here already fill the memory that is set aside for them
 └── ShardUnavailable    503  the shard cannot answer now
+    ├── SlotMoved           503  its slot is about to have another owner
     ├── Undecided           503  the connection was lost: it may have been done, or not
     ├── BufferFull          503  the write-ahead log before it has reached its limit
     └── ControlUnavailable  503  the control database cannot answer now
@@ -145,6 +146,14 @@ class ShardUnavailable(MqueueError):
 
     code, http_status, title, retryable = "shard_unavailable", 503, "Shard unavailable", True
     usual_retry_after_s = 1.0
+
+
+class SlotMoved(ShardUnavailable):
+    """These messages are moving to another shard just now; try again in a moment."""
+
+    def __init__(self, detail: str = "", *, slots: frozenset[int] = frozenset(), **more: Any) -> None:
+        super().__init__(detail, **({"retry_after_s": 1.0} | more))
+        self.slots = slots  # all that move together
 
 
 class Undecided(ShardUnavailable):

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, LiteralString, NamedTuple
 
 from mqueue.core import metrics
-from mqueue.core.errors import ShardUnavailable
+from mqueue.core.errors import ShardUnavailable, SlotMoved
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.hot import Shard
@@ -88,7 +88,8 @@ class Claims:
         return [ref for ref in refs if ref.id in found]
 
     async def release(self, topic: int, leases: Sequence[tuple[int, int]]) -> None:
-        """Ids and epochs, without spending an attempt. Where that fails, the leases run out by themselves."""
+        """Ids and epochs, without spending an attempt. Where that fails, the leases run out by themselves; where they
+        have moved, SlotMoved says so."""
         columns = {
             "position": list(range(len(leases))),
             "id": [number for number, _ in leases],
@@ -98,6 +99,8 @@ class Claims:
         }
         try:
             rows = await change(self._shard, statement("release"), columns)
+        except SlotMoved:
+            raise
         except ShardUnavailable:
             self._hot.owe([topic])  # perhaps it was done
             log.warning("%d messages that nobody took come again when their leases end", len(leases))

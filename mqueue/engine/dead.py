@@ -2,17 +2,19 @@
 
 import asyncio
 import datetime
-import heapq
-from itertools import islice
+from functools import partial
 from typing import Any, LiteralString
 
 from mqueue.core.messages import DeadChoice, DeadLetter, DeadPage
 from mqueue.engine.contents import Page, content, headers
 from mqueue.engine.hot import Hot
+from mqueue.engine.merging import merged
 from mqueue.engine.topics import Topics
 from shards.calls import change, fetch
 from shards.cluster import Cluster
+from shards.patience import on_owner
 from shards.pools import Database
+from shards.routing import slot_of
 from shards.sql import statement
 from tenants.registry import Name
 
@@ -26,12 +28,11 @@ class DeadLetters:
     async def page(self, wanted: DeadPage) -> list[DeadLetter]:
         shards = self._cluster.shards
         if wanted.topic is not None:
-            shards = (self._cluster.shard_of_topic(wanted.namespace, wanted.topic),)
+            shards = (self._cluster.reader_of_topic(wanted.namespace, wanted.topic),)
         found = await asyncio.gather(*(self._page_of(shard, wanted) for shard in shards))
         page = Page(wanted.limit)
-        return [
-            letter_of(wanted.namespace, row) for row in islice(heapq.merge(*found), wanted.limit) if page.takes(row[4])
-        ]
+        rows = merged(self._cluster, shards, found, wanted.limit, lambda row: slot_of(wanted.namespace, row[1]))
+        return [letter_of(wanted.namespace, row) for row in rows if page.takes(row[4])]
 
     async def delete(self, consumer: str, choice: DeadChoice) -> int:
         return await self._each_portion(statement("dead_delete"), consumer, choice, live_again=False)
@@ -64,12 +65,13 @@ class DeadLetters:
         number = await self._topics.find((choice.namespace, choice.topic))
         if number is None:
             return 0
-        shard = self._cluster.shard_of_topic(choice.namespace, choice.topic)
+        slot = slot_of(choice.namespace, choice.topic)
         done, after = 0, 0
         named = sorted({choice.id} if choice.id is not None else set(choice.ids or ()))
-        while ids := await self._next_ids(shard, number, after) if choice.all else named[:PORTION]:
+        while ids := await self._next_ids(slot, number, after) if choice.all else named[:PORTION]:
             act = {"topic": number, "ids": ids, "consumer": consumer, "detail": None, "by": None}
-            done += await self._change(shard, query, act, live_again=live_again)
+            changing = partial(self._change, query=query, act=act, live_again=live_again)
+            done += await on_owner(self._cluster, slot, changing)
             after, named = ids[-1], named[PORTION:]
         return done
 
@@ -80,8 +82,9 @@ class DeadLetters:
             await self._hot[shard].offer_rows(rows)
         return len(rows)
 
-    async def _next_ids(self, shard: Database, number: int, after: int) -> list[int]:
+    async def _next_ids(self, slot: int, number: int, after: int) -> list[int]:
         parameters = {"topic": number, "after": after, "limit": PORTION}
+        shard = self._cluster.reader_of_slot(slot)
         return [row[0] for row in await fetch(shard, statement("dead_ids"), parameters)]
 
 

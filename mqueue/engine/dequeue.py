@@ -9,9 +9,10 @@ from mqueue.core.messages import Delivered, Dequeue
 from mqueue.engine.claims import Claims
 from mqueue.engine.hot import Hot
 from mqueue.engine.line import Line
-from mqueue.engine.source import Source
+from mqueue.engine.source import Home, Source
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
+from shards.pools import Database
 
 
 class Dequeuing:
@@ -20,6 +21,7 @@ class Dequeuing:
         self._claims = {shard: Claims(shard, hot[shard]) for shard in cluster.shards}
         self._lines: dict[int, Line] = {}
         hot.on_wake(self._wake)
+        cluster.slots.on_change(self._wake_all)
 
     async def dequeue(self, consumer: str, wanted: Dequeue) -> list[Delivered]:
         """Empty for a topic that nobody has made yet. Waits up to wait_ms for the first message."""
@@ -31,12 +33,19 @@ class Dequeuing:
             wanted = replace(wanted, wait_ms=max(0, wanted.wait_ms - int(waited_s * 1000)))
         line = self._lines.get(number)
         if line is None:
-            shard = self._cluster.shard_of_topic(*name)
-            source = Source(name, number, shard, self._claims[shard], self._hot[shard], settings=self._topics.settings)
+            source = Source(name, number, self._cluster, self._home, settings=self._topics.settings)
             line = self._lines[number] = Line(source, self._hot, partial(self._forget, number))
         found = await line.take(wanted, consumer)
         metrics.DEQUEUED.add(len(found), *name)
         return found
+
+    def _home(self, shard: Database) -> Home:
+        return Home(shard, self._claims[shard], self._hot[shard])
+
+    def _wake_all(self) -> None:
+        """Slots have another owner: whoever waits for their topics asks there from now on."""
+        for line in list(self._lines.values()):
+            line.wake()
 
     def _wake(self, topic: int, in_s: float) -> None:
         if line := self._lines.get(topic):

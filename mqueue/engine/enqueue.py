@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mqueue.core import metrics
-from mqueue.core.errors import MqueueError, ShardUnavailable, Undecided
+from mqueue.core.errors import MqueueError, ShardUnavailable, SlotMoved, Undecided
 from mqueue.core.messages import Message
 from mqueue.engine.buffering import Buffering
 from mqueue.engine.hot import Hot
@@ -16,6 +16,8 @@ from mqueue.engine.keys import Claim, Key, Keys
 from mqueue.engine.records import Record, record_of
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
+from shards.ids import slot_of_id
+from shards.patience import Patience
 from shards.pools import Database
 from shards.routing import SLOTS, slot_of
 from tenants.registry import Name
@@ -118,7 +120,7 @@ class Enqueuing:
         """Of those that somebody else's row kept out: the message is there, unless that row is a fence."""
         fenced: list[int] = []
         for index in not_added:
-            shard = self._cluster.shard_of_id(request.ids[index])
+            shard = self._cluster.reader_of_id(request.ids[index])
             try:
                 if await self._keys.fenced_among(shard, [request.ids[index]]):
                     fenced.append(index)
@@ -131,7 +133,7 @@ class Enqueuing:
 
     async def _cool(self, message_id: int, topic: int) -> None:
         """Before we say that a message is there which somebody else has added, and perhaps not offered yet."""
-        await self._hot[self._cluster.shard_of_id(message_id)].cool([topic])
+        await self._hot[self._cluster.reader_of_id(message_id)].cool([topic])
 
     async def _renew_ids(self, request: "_Request", indexes: list[int]) -> None:
         first = await self._cluster.ids.take(len(indexes))
@@ -139,23 +141,45 @@ class Enqueuing:
             message = request.messages[index]
             request.ids[index] = (first + offset) * SLOTS + slot_of(message.namespace, message.topic)
 
-    async def _add(self, request: "_Request", indexes: Sequence[int]) -> list[int]:
+    async def _add(self, request: "_Request", indexes: Sequence[int], patience: Patience | None = None) -> list[int]:
         """The indexes of keyed messages that were not added, since a row of their id was there."""
         parts: dict[Database, list[int]] = defaultdict(list)
+        held: list[int] = []
         for index in indexes:
             message = request.messages[index]
-            parts[self._cluster.shard_of_topic(message.namespace, message.topic)].append(index)
-        if len(parts) == 1:  # nearly every request
+            try:
+                parts[self._cluster.shard_of_topic(message.namespace, message.topic)].append(index)
+            except SlotMoved as moved:
+                held.append(index)
+                error = moved
+        if len(parts) == 1 and not held:  # nearly every request
             ((shard, part),) = parts.items()
-            return await self._add_on(shard, request, part)
-        lists = await asyncio.gather(*(self._add_on(shard, request, part) for shard, part in parts.items()))
-        return [index for found in lists for index in found]
+            return await self._add_on(shard, request, part, patience)
+        adding = [self._add_on(shard, request, part, patience) for shard, part in parts.items()]
+        if held:
+            adding.append(self._add_later(request, held, error, patience))
+        return [index for found in await asyncio.gather(*adding) for index in found]
 
-    async def _add_on(self, shard: Database, request: "_Request", part: list[int]) -> list[int]:
+    async def _add_later(
+        self, request: "_Request", indexes: list[int], error: SlotMoved, patience: Patience | None
+    ) -> list[int]:
+        """Nothing of them was added, since slots move: again, when these have arrived."""
+        patience = patience or Patience(self._cluster)
+        if await patience.outlasts(error, (slot_of_id(request.ids[index]) for index in indexes)):
+            return await self._add(request, indexes, patience)
+        for index in indexes:
+            request.failed(index, error)
+        return []
+
+    async def _add_on(
+        self, shard: Database, request: "_Request", part: list[int], patience: Patience | None
+    ) -> list[int]:
         try:
             used = {(request.messages[i].namespace, request.messages[i].topic) for i in part}
             await self._topics.note_on(shard, {name: request.numbers[name] for name in used})
             committed = await self._inserts[shard].add([request.row_of(index) for index in part])
+        except SlotMoved as error:
+            return await self._add_later(request, part, error, patience)
         except Undecided as error:
             for index in part:
                 request.in_doubt(index, error)

@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from mqueue.core.errors import ShardUnavailable
+from mqueue.core.errors import ShardUnavailable, SlotMoved
 from shards.calls import fetch
 from shards.cluster import Cluster
+from shards.patience import Patience
 from shards.pools import Database
 from shards.routing import SLOTS
 from shards.sql import statement
@@ -45,37 +46,57 @@ class Keys:
         self._cluster, self._window_ms = cluster, window_ms
 
     async def take(self, claims: Iterable[Claim]) -> None:
-        """After this, each claim names the message that its key has, or says why not."""
-        parts: dict[Database, list[Claim]] = defaultdict(list)
-        for claim in claims:
-            parts[self._cluster.shard_of_topic(*claim.key)].append(claim)
-        await asyncio.gather(*(self._take_on(shard, part) for shard, part in parts.items()))
+        """After this, each claim names the message that its key has, or says why not. To take one again that was taken
+        changes nothing, so those that meet a slot which moves are taken again."""
+        left, patience = list(claims), Patience(self._cluster)
+        while left:
+            moved: list[tuple[Claim, SlotMoved]] = []
+            parts = self._parts(left, moved)
+            for found in await asyncio.gather(*(self._take_on(shard, part) for shard, part in parts.items())):
+                moved += found
+            left = [claim for claim, _ in moved]
+            if moved and not await patience.outlasts(moved[0][1], moved[0][1].slots):
+                for claim, error in moved:
+                    claim.error = error
+                return
 
     async def confirm(self, claims: Iterable[Claim]) -> None:
         """Best effort: an unconfirmed key costs its next user a look."""
-        parts: dict[Database, list[Claim]] = defaultdict(list)
-        for claim in claims:
-            parts[self._cluster.shard_of_topic(*claim.key)].append(claim)
+        parts = self._parts(claims, [])
         calls = (_execute(shard, statement("confirm_keys"), _columns(part)) for shard, part in parts.items())
         await asyncio.gather(*calls, return_exceptions=True)
 
     async def fenced_among(self, shard: Database, ids: list[int]) -> set[int]:
         return {row[0] for row in await fetch(shard, statement("fenced"), {"ids": ids})}
 
-    async def _take_on(self, shard: Database, claims: list[Claim]) -> None:
+    def _parts(self, claims: Iterable[Claim], moved: list[tuple[Claim, SlotMoved]]) -> dict[Database, list[Claim]]:
+        """By the shards of the keys; those whose slots have no owner just now are put aside."""
+        parts: dict[Database, list[Claim]] = defaultdict(list)
+        for claim in claims:
+            try:
+                parts[self._cluster.shard_of_topic(*claim.key)].append(claim)
+            except SlotMoved as error:
+                moved.append((claim, error))
+        return parts
+
+    async def _take_on(self, shard: Database, claims: list[Claim]) -> list[tuple[Claim, SlotMoved]]:
+        """Those that have met a slot which moves."""
         left = claims
         try:
             for turn in range(ROUNDS):
                 left = await self._one_round(shard, left)
                 if not left:
-                    return
+                    return []
                 first, longest = PAUSES_S
                 await asyncio.sleep(min(longest, first * 2**turn))
             error: Exception = ShardUnavailable("Too many requests race for one idempotency key", retry_after_s=1.0)
+        except SlotMoved as moved:
+            return [(claim, moved) for claim in left]
         except Exception as raised:  # noqa: BLE001  it is the answer for these keys; the others go on
             error = raised
         for claim in left:
             claim.error = error
+        return []
 
     async def _one_round(self, shard: Database, claims: list[Claim]) -> list[Claim]:
         """Those that have to try again: somebody was quicker."""
@@ -95,12 +116,13 @@ class Keys:
         if confirmed:
             claim.id, claim.is_there = number, True
             return True
-        home = self._cluster.shard_of_id(number)
+        home = self._cluster.reader_of_id(number)
         if topic == claim.topic and not await self.fenced_among(home, [number]):
             claim.id = number
             return True
         if topic != claim.topic and held_s < PATIENCE_S and number // SLOTS < claim.id // SLOTS:
             return False
+        home = self._cluster.shard_of_id(number)
         await _execute(home, statement("fence"), {"id": number})
         if not await self.fenced_among(home, [number]):
             claim.id, claim.is_there, claim.unconfirmed_topic = number, True, topic

@@ -1,8 +1,6 @@
 """Look without touching: one message, the head of a topic, a trace, the counts."""
 
 import asyncio
-import heapq
-from itertools import islice
 from typing import Any
 
 from mqueue.core.errors import NotFound
@@ -10,9 +8,11 @@ from mqueue.core.messages import Depth, Event, Find, Looked, Place, StatsPage
 from mqueue.engine.archived import events_of, is_whole, settled_row
 from mqueue.engine.contents import Page, content, headers
 from mqueue.engine.history import History
+from mqueue.engine.merging import merged
 from mqueue.engine.topics import Topics
 from shards.calls import fetch
 from shards.cluster import Cluster
+from shards.routing import slot_of
 from shards.sql import statement
 from tenants.registry import Name
 
@@ -41,7 +41,7 @@ class Looking:
             return []
         parameters = {"topic": number, "limit": wanted.limit, "later": wanted.state == "scheduled"}
         query = statement("leased_ids") if wanted.state == "leased" else statement("waiting_ids")
-        ids = [row[0] for row in await fetch(self._cluster.shard_of_topic(*name), query, parameters)]
+        ids = [row[0] for row in await fetch(self._cluster.reader_of_topic(*name), query, parameters)]
         page = Page(wanted.limit)
         found = {message.id: message for message in await self._messages(name, ids)}
         in_order = (found[number] for number in ids if number in found)
@@ -52,7 +52,7 @@ class Looking:
         number = await self._topics.find(name)
         rows = []
         if number is not None:
-            shard = self._cluster.shard_of_topic(*name)
+            shard = self._cluster.reader_of_topic(*name)
             rows = await fetch(shard, statement("trace"), {"id": message_id, "topic": number})
             if self._history.is_on and not is_whole(rows):
                 rows = events_of(await self._history.of_message(number, message_id), rows)
@@ -63,7 +63,7 @@ class Looking:
     async def stats(self, wanted: StatsPage) -> list[Depth]:
         shards = self._cluster.shards
         if wanted.topic is not None:
-            shards = (self._cluster.shard_of_topic(wanted.namespace, wanted.topic),)
+            shards = (self._cluster.reader_of_topic(wanted.namespace, wanted.topic),)
         parameters = {
             "namespace": wanted.namespace,
             "topic": wanted.topic,
@@ -71,15 +71,16 @@ class Looking:
             "limit": TOPICS_A_PAGE,
         }
         pages = await asyncio.gather(*(fetch(shard, statement("stats"), parameters) for shard in shards))
-        return [Depth(wanted.namespace, *row) for row in islice(heapq.merge(*pages), TOPICS_A_PAGE)]
+        rows = merged(self._cluster, shards, pages, TOPICS_A_PAGE, lambda row: slot_of(wanted.namespace, row[0]))
+        return [Depth(wanted.namespace, *row) for row in rows]
 
     async def _by_key(self, namespace: str, topic: str | None, key: str) -> list[Looked]:
-        shard = self._cluster.shard_of_topic(namespace, key)
+        shard = self._cluster.reader_of_topic(namespace, key)
         rows = await fetch(shard, statement("key_owners"), {"namespace": [namespace], "key": [key]})
         if not rows:
             return []
         message_id, number = rows[0][2:4]
-        names = await fetch(self._cluster.shard_of_id(message_id), statement("topic_name"), {"id": number})
+        names = await fetch(self._cluster.reader_of_id(message_id), statement("topic_name"), {"id": number})
         if not names or topic not in (None, names[0][0]):
             return []
         return await self._messages((namespace, names[0][0]), [message_id])
@@ -88,7 +89,7 @@ class Looking:
         number = await self._topics.find(name)
         if number is None or not ids:
             return []
-        rows = await fetch(self._cluster.shard_of_topic(*name), statement("look"), {"ids": ids, "topic": number})
+        rows = await fetch(self._cluster.reader_of_topic(*name), statement("look"), {"ids": ids, "topic": number})
         topics_retries = self._topics.settings(number).max_retries
         return [_looked(name, row, topics_retries) for row in rows if row[1] not in (None, "deleted")]
 
@@ -97,7 +98,9 @@ class Looking:
         number = await self._topics.find(name) if self._history.is_on else None
         if number is None:
             return []
-        live = await fetch(self._cluster.shard_of_topic(*name), statement("trace"), {"id": message_id, "topic": number})
+        live = await fetch(
+            self._cluster.reader_of_topic(*name), statement("trace"), {"id": message_id, "topic": number}
+        )
         row = settled_row(await self._history.of_message(number, message_id), live)
         return [_looked(name, row, self._topics.settings(number).max_retries)] if row else []
 

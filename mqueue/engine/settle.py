@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from mqueue.core import metrics, receipts
-from mqueue.core.errors import MqueueError, NotLeased, StaleReceipt
+from mqueue.core.errors import MqueueError, NotLeased, SlotMoved, StaleReceipt
 from mqueue.core.messages import Nack, Settle
 from mqueue.engine.coalesce import Coalescer
 from mqueue.engine.failures import NACKED, Wish, fail_leases
@@ -19,7 +19,10 @@ from mqueue.engine.topics import Topics
 from shards.arrays import Int4s, Int8s, Texts, array
 from shards.calls import change, fetch
 from shards.cluster import Cluster
+from shards.ids import slot_of_id
+from shards.patience import Patience
 from shards.pools import Database
+from shards.routing import slot_of
 from shards.sql import statement
 
 FOREIGN = -1  # an epoch that no lease ever has: for a receipt that we did not issue for this message
@@ -65,6 +68,7 @@ class Settling:
         calls: "Mapping[Database, Coalescer[list[Row], list[Outcome]]]",
         consumer: str,
         settles: Sequence[Settle],
+        patience: Patience | None = None,
     ) -> list[Outcome]:
         if len(settles) == 1:  # nearly every request
             return [await self._settle_one(calls, consumer, settles[0])]
@@ -73,9 +77,13 @@ class Settling:
         numbers = await self._topics.find_all({(settle.namespace, settle.topic) for settle in settles})
         for position, settle in enumerate(settles):
             number = numbers.get((settle.namespace, settle.topic))
-            if number is not None:
+            if number is None:
+                continue
+            try:
                 shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
                 parts[shard].append((position, Row(settle.id, number, _epoch(settle), consumer, settle)))
+            except SlotMoved as error:
+                outcomes[position] = error
 
         async def on(shard: Database, part: list[tuple[int, Row]]) -> None:
             found = await calls[shard].submit([row for _, row in part], len(part))
@@ -83,7 +91,25 @@ class Settling:
                 outcomes[position] = outcome
 
         await asyncio.gather(*(on(shard, part) for shard, part in parts.items()))
+        if SlotMoved in set(map(type, outcomes)):
+            await self._settle_again(calls, consumer, settles, outcomes, patience or Patience(self._cluster))
         return [outcome or NotLeased() for outcome in outcomes]  # None: its topic was never made
+
+    async def _settle_again(
+        self,
+        calls: "Mapping[Database, Coalescer[list[Row], list[Outcome]]]",
+        consumer: str,
+        settles: Sequence[Settle],
+        outcomes: list[Outcome | None],
+        patience: Patience,
+    ) -> None:
+        """Those to which nothing was done, since slots move."""
+        moved = {position: one for position, one in enumerate(outcomes) if isinstance(one, SlotMoved)}
+        slots = {slot_of(settles[position].namespace, settles[position].topic) for position in moved}
+        if await patience.outlasts(next(iter(moved.values())), slots):
+            again = await self._settle(calls, consumer, [settles[position] for position in moved], patience)
+            for position, outcome in zip(moved, again, strict=True):
+                outcomes[position] = outcome
 
     async def _settle_one(
         self, calls: "Mapping[Database, Coalescer[list[Row], list[Outcome]]]", consumer: str, settle: Settle
@@ -91,9 +117,19 @@ class Settling:
         number = await self._topics.find((settle.namespace, settle.topic))
         if number is None:
             return NotLeased()
-        shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
-        (outcome,) = await calls[shard].submit([Row(settle.id, number, _epoch(settle), consumer, settle)])
-        return outcome
+        row = Row(settle.id, number, _epoch(settle), consumer, settle)
+        patience: Patience | None = None
+        while True:
+            try:
+                shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
+                (outcome,) = await calls[shard].submit([row])
+            except SlotMoved as error:
+                outcome = error
+            if not isinstance(outcome, SlotMoved):
+                return outcome
+            patience = patience or Patience(self._cluster)
+            if not await patience.outlasts(outcome, (slot_of(settle.namespace, settle.topic),)):
+                return outcome
 
     def _shared(
         self, name: str, verb: OnShard, kind: int | None
@@ -155,14 +191,17 @@ async def _settled_before(shard: Database, rows: list[Row], left: list[int], kin
         facts = await fetch(shard, statement("settled_before"), columns)
     except MqueueError as error:
         return dict.fromkeys(left, error)  # what is settled stays settled
-    return {fact[0]: _verdict(fact, kind, with_receipt=rows[fact[0]].epoch is not None) for fact in facts}
+    return {fact[0]: _verdict(fact, kind, rows[fact[0]]) for fact in facts}
 
 
-def _verdict(fact: Any, kind: int | None, *, with_receipt: bool) -> Outcome:
-    _, before, due, died, known = fact
+def _verdict(fact: Any, kind: int | None, row: Row) -> Outcome:
+    _, before, due, died, known, has_left = fact
+    slot = slot_of_id(row.id)
+    if has_left and slot == slot_of(row.settle.namespace, row.settle.topic):
+        return SlotMoved(slots=frozenset({slot}))
     if before:
         return {ACKED: Settled("acked"), RELEASED: Settled("released")}.get(kind or 0, _nacked(None if died else due))
-    return StaleReceipt() if with_receipt and known else NotLeased()
+    return StaleReceipt() if row.epoch is not None and known else NotLeased()
 
 
 def _nacked(due: datetime.datetime | None) -> Settled:

@@ -1,12 +1,14 @@
 """What one topic gives to its consumers: refs from its hot head first, and the rest straight from PostgreSQL."""
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET
 
 from mqueue.core import receipts
-from mqueue.core.errors import ShardUnavailable
+from mqueue.core.errors import ShardUnavailable, SlotMoved
 from mqueue.core.messages import (
     MAX_REQUEST,
     Delivered,
@@ -19,7 +21,10 @@ from mqueue.engine.line import Waiter
 from mqueue.hot.refs import EVERYTHING, NOTHING, due_of, read
 from mqueue.hot.sets import Head, Offer
 from shards.calls import fetch
+from shards.cluster import Cluster
+from shards.patience import Patience
 from shards.pools import Database
+from shards.routing import slot_of
 from shards.sql import statement
 from tenants.registry import Name
 from tenants.snapshot import TopicSettings
@@ -49,14 +54,24 @@ class Want:
         return True
 
 
+class Home(NamedTuple):
+    """Where a topic lives."""
+
+    shard: Database
+    claims: Claims
+    hot: Shard
+
+
 class Source:
     def __init__(
-        self, name: Name, topic: int, shard: Database, claims: Claims, hot: Shard, *, settings: Settings
+        self, name: Name, topic: int, cluster: Cluster, home: Callable[[Database], Home], *, settings: Settings
     ) -> None:
         self._settings = settings
-        self._name, self._topic, self._shard, self._claims, self._hot = name, topic, shard, claims, hot
+        self._name, self._topic, self._cluster, self._find_home = name, topic, cluster, home
+        self._slot = slot_of(*name)
         self._head = Head(is_hot=False)
         self._one_at_a_time = asyncio.Lock()
+        self._version = -1  # nowhere yet
 
     async def claim(self, waiters: list[Waiter]) -> tuple[list[list[Delivered]], bool]:
         settings = self._settings(self._topic)
@@ -64,7 +79,7 @@ class Source:
             return [[] for _ in waiters], True
         wants = [Want(waiter, settings) for waiter in waiters]
         try:
-            nothing_left = await self._claim_for(wants)
+            nothing_left = await self._outlasting_moves(lambda: self._claim(wants))
         except ShardUnavailable:
             if not any(want.rows for want in wants):
                 raise
@@ -78,6 +93,34 @@ class Source:
         ]
         return found, nothing_left
 
+    async def _claim(self, wants: list[Want]) -> bool:
+        """Whether nothing more is due."""
+        place = await self._claim_hot(wants)
+        nothing_left = place == EVERYTHING
+        for _ in range(ROUNDS):
+            if nothing_left or not any(want.left for want in wants):
+                break
+            nothing_left = await self._claim_cold(wants, place)
+        return nothing_left
+
+    async def _outlasting_moves(self, work: Callable[[], Awaitable[bool]]) -> bool:
+        """Do it where the topic lives; again, where it moves meanwhile."""
+        patience: Patience | None = None
+        while True:
+            try:
+                self._go_home()
+                return await work()
+            except SlotMoved as error:
+                patience = patience or Patience(self._cluster)
+                if not await patience.outlasts(error, (self._slot,)):
+                    raise
+
+    def _go_home(self) -> None:
+        slots = self._cluster.slots
+        if self._version != slots.version or slots.held:
+            self._shard, self._claims, self._hot = self._find_home(self._cluster.shard_of_slot(self._slot))
+            self._version = slots.version
+
     async def next_due_in(self) -> float | None:
         if self._settings(self._topic).paused:
             return None  # nothing comes of it: whoever waits looks again in a while
@@ -87,17 +130,14 @@ class Source:
         return (next_due - now).total_seconds() if next_due else None
 
     async def give_back(self, found: list[Delivered]) -> None:
-        await self._claims.release(self._topic, [receipts.unseal(one.receipt) or (0, 0) for one in found])
+        leases = [receipts.unseal(one.receipt) or (0, 0) for one in found]
 
-    async def _claim_for(self, wants: list[Want]) -> bool:
-        """Whether nothing more is due."""
-        place = await self._claim_hot(wants)
-        nothing_left = place == EVERYTHING
-        for _ in range(ROUNDS):
-            if nothing_left or not any(want.left for want in wants):
-                break
-            nothing_left = await self._claim_cold(wants, place)
-        return nothing_left
+        async def release() -> bool:
+            await self._claims.release(self._topic, leases)
+            return True
+
+        with contextlib.suppress(SlotMoved):  # then they run out by themselves
+            await self._outlasting_moves(release)
 
     async def _claim_hot(self, wants: list[Want]) -> str:
         """The place before which nothing is left: the bound, if the head had fewer refs before it than were wanted."""

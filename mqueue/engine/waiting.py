@@ -2,14 +2,17 @@
 
 from typing import Any, LiteralString
 
-from mqueue.core.errors import Leased, NotFound
+from mqueue.core.errors import Leased, NotFound, SlotMoved
 from mqueue.core.messages import Move, Place
 from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import LONG_AGO
 from mqueue.engine.topics import Topics
-from shards.calls import change
+from shards.calls import change, fetch
 from shards.cluster import Cluster
+from shards.ids import slot_of_id
+from shards.patience import on_owner
 from shards.pools import Database
+from shards.routing import slot_of
 from shards.sql import statement
 
 
@@ -18,14 +21,20 @@ class Waiting:
         self._cluster, self._topics, self._hot = cluster, topics, hot
 
     async def cancel(self, who: str, message_id: int, place: Place) -> None:
-        shard, number = await self._home(place)
-        row = await _one(shard, statement("cancel"), {"id": message_id, "topic": number, "consumer": who})
+        number = await self._number(place)
+        slot = slot_of(place.namespace, place.topic)
+        parameters = {"id": message_id, "topic": number, "consumer": who}
+
+        async def cancel(shard: Database) -> Any:
+            return await _one(shard, statement("cancel"), parameters, slot)
+
+        row = await on_owner(self._cluster, slot, cancel)
         if row[0]:
             raise Leased
 
     async def move(self, who: str, message_id: int, move: Move) -> str:
         """The state that it is in now."""
-        shard, number = await self._home(move)
+        number, slot = await self._number(move), slot_of(move.namespace, move.topic)
         parameters = {
             "id": message_id,
             "topic": number,
@@ -34,25 +43,33 @@ class Waiting:
             "at": move.deliver_after and max(move.deliver_after, LONG_AGO),
             "delay_ms": move.delay_ms,
         }
-        with self._hot[shard].owing([number]):
-            leased, ref, due = await _one(shard, statement("move"), parameters)
-        if leased:
-            raise Leased
-        await self._hot[shard].offer_rows([(number, ref, due)])
+
+        async def give_place(shard: Database) -> Any:
+            with self._hot[shard].owing([number]):
+                leased, ref, due = await _one(shard, statement("move"), parameters, slot)
+            if leased:
+                raise Leased
+            await self._hot[shard].offer_rows([(number, ref, due)])
+            return due
+
+        due = await on_owner(self._cluster, slot, give_place)
         return "scheduled" if due else "ready"
 
-    async def _home(self, place: Place) -> tuple[Database, int]:
+    async def _number(self, place: Place) -> int:
         number = await self._topics.find((place.namespace, place.topic))
         if number is None:
             raise _none()
-        return self._cluster.shard_of_topic(place.namespace, place.topic), number
+        return number
 
 
-async def _one(shard: Database, query: LiteralString, parameters: dict[str, Any]) -> Any:
+async def _one(shard: Database, query: LiteralString, parameters: dict[str, Any], topics_slot: int) -> Any:
     rows = await change(shard, query, parameters)
-    if not rows:
-        raise _none()
-    return rows[0]
+    if rows:
+        return rows[0]
+    slot = slot_of_id(parameters["id"])
+    if slot == topics_slot and (await fetch(shard, statement("has_left"), {"slot": slot}))[0][0]:
+        raise SlotMoved(slots=frozenset({slot}))
+    raise _none()
 
 
 def _none() -> NotFound:

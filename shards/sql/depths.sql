@@ -1,5 +1,6 @@
 -- What waits, by topic: the %(most)s topics that matter most, half of them the deepest, the others those with the oldest
--- ready message and with the most dead letters; all the rest together as `_other`. Answers namespace, topic, ready,
+-- ready message and with the most dead letters; all the rest together as `_other`. Topics that have left, or are not quite
+-- here, are another shard's to count. Answers namespace, topic, ready,
 -- scheduled, in flight, dead letters, and the age of the oldest ready message. From the tally: what comes due within the
 -- running ten seconds is ready here, and the age of `_other` is right to ten seconds.
 WITH summed AS (
@@ -14,6 +15,8 @@ WITH summed AS (
     SELECT t.id, t.namespace, t.name, coalesce(q.ready, 0) AS ready, coalesce(q.scheduled, 0) AS scheduled,
            coalesce(q.in_flight, 0) AS in_flight, coalesce(q.dead, 0) AS dead, q.oldest
     FROM topic t LEFT JOIN queued q ON q.topic = t.id
+    WHERE (SELECT hidden_slots() = 0::bit(1024))
+       OR get_bit((SELECT hidden_slots()), slot_of(t.namespace, t.name)) = 0
 ), ranked AS (
     SELECT *, count(*) OVER () AS topics,
            row_number() OVER (ORDER BY ready DESC, in_flight DESC, scheduled DESC, dead DESC, id) AS by_depth,

@@ -16,7 +16,8 @@ NAMESPACE = "traffic"
 class Traffic:
     """Runs in threads until it is stopped; then `verdict` drains what is left and compares."""
 
-    def __init__(self, service: Service, topics: int = 3, seed: int = 1) -> None:
+    def __init__(self, service: Service, topics: int = 3, seed: int = 1, visibility_ms: int = 2_000) -> None:
+        self._visibility_ms = visibility_ms
         self._service, self._topics, self._rng = service, [f"t{n}" for n in range(topics)], random.Random(seed)
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -25,6 +26,8 @@ class Traffic:
         self.acked: set[int] = set()
         self._unanswered: set[int] = set()  # acks whose answer was lost: they may have settled
         self.delivered: dict[int, str] = {}  # id: body
+        self.again: set[int] = set()  # delivered more than once
+        self.refused = 0  # answers 503
         self.problems: list[str] = []
         self.slowest_s = 0.0
         self._threads = [threading.Thread(target=work) for work in [self._produce] * 2 + [self._consume] * 3]
@@ -82,12 +85,19 @@ class Traffic:
                 self._take_and_ack(http, self._rng.choice(self._topics), wait_ms=100)
 
     def _take_and_ack(self, http: httpx.Client, topic: str, wait_ms: int) -> None:
-        wanted = {"namespace": NAMESPACE, "topic": topic, "limit": 20, "wait_ms": wait_ms, "visibility_ms": 2_000}
+        wanted = {
+            "namespace": NAMESPACE,
+            "topic": topic,
+            "limit": 20,
+            "wait_ms": wait_ms,
+            "visibility_ms": self._visibility_ms,
+        }
         answer = self._post(http, "/dequeue", wanted)
         if answer is None or answer.status_code != 200 or not answer.json():
             return
         found = answer.json()
         with self._lock:
+            self.again.update(message["id"] for message in found if message["id"] in self.delivered)
             self.delivered.update({message["id"]: message["body"] for message in found})
         settled = self._post(http, "/ack", found)
         if settled is None:
@@ -110,6 +120,7 @@ class Traffic:
             return None
         with self._lock:
             self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            self.refused += answer.status_code == 503
             if answer.status_code not in (200, 503):
                 self.problems.append(f"{path}: {answer.status_code} {answer.text[:200]}")
         return answer
