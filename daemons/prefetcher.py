@@ -140,6 +140,7 @@ class Prefetcher(Daemon):
 
     async def _page(self, standings: Sequence[Standing]) -> None:
         """From the start of the order: what a process left that died between its commit and its offer."""
+        self._pages = {one.topic: self._pages[one.topic] for one in standings if one.topic in self._pages}
         for one in standings:
             if not one.has_bound:
                 continue

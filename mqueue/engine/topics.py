@@ -74,6 +74,8 @@ class Topics:
         columns = {"id": [row[0] for row in new], "namespace": [row[1] for row in new], "name": [row[2] for row in new]}
         async with shard.connection() as connection:
             await connection.execute(statement("know_topics"), columns)
+        if len(noted) + len(new) > self.REMEMBERED:
+            noted.clear()  # to note one again changes nothing
         noted.update(row[0] for row in new)
 
     async def _look_up_each(self, names: Sequence[Name]) -> list[int | None]:
