@@ -295,7 +295,7 @@ class Wire(HttpToolsProtocol):
         if exchange.size > MAX_REQUEST:
             self._refuse(exchange, TooLarge(f"The request is over {MAX_REQUEST} bytes"))
         elif not self.bodies.take(exchange.size - exchange.counted):
-            self._refuse(exchange, Overloaded(retry_after_s=1.0))
+            self._refuse(exchange, Overloaded())
         else:
             exchange.counted = exchange.size
 

@@ -139,6 +139,7 @@ class Overloaded(MqueueError):
     """Too much is being sent at once; try again in a moment."""
 
     code, http_status, title, retryable = "overloaded", 503, "Overloaded", True
+    usual_retry_after_s = 1.0
 
 
 class ShardUnavailable(MqueueError):
@@ -152,7 +153,7 @@ class SlotMoved(ShardUnavailable):
     """These messages are moving to another shard just now; try again in a moment."""
 
     def __init__(self, detail: str = "", *, slots: frozenset[int] = frozenset(), **more: Any) -> None:
-        super().__init__(detail, **({"retry_after_s": 1.0} | more))
+        super().__init__(detail, **more)
         self.slots = slots  # all that move together
 
 
