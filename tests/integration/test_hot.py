@@ -498,7 +498,8 @@ async def test_what_was_leased_is_handed_out_though_the_shard_fails_in_the_middl
     """Or its attempt would be spent, and nobody would have seen it."""
     await topic.warm()
     await send(engine, message(topic.namespace))
-    await topic.redis.hset(await topic.key("t"), "bound", "f")  # so that the rest is asked of PostgreSQL
+    bound = f"{200:02x}{1:014x}{1:014x}"  # so that the rest is asked of PostgreSQL
+    await topic.redis.hset(await topic.key("t"), "bound", bound)
 
     async def fail(*_: object) -> None:
         raise ShardUnavailable
