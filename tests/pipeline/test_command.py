@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
+from django.db import connections
 
 from mqueue.core.conf import ROOT, Conf, Lake
 from pipeline import tasks
@@ -103,6 +104,7 @@ async def test_a_damaged_lake_is_code_5(lake: Conf, run: Run, namespace: str) ->
     assert file
     (Path(lake.lake.url.removeprefix("file://")) / file.path).write_bytes(b"PAR1")
     assert run("verify") == 5
+    connections.close_all()  # of this test's own context: the pool has few
 
 
 def test_without_a_lake_the_daily_task_starts_nothing(monkeypatch: pytest.MonkeyPatch, configuration: Conf) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import msgspec
 import psycopg
 import pytest
+from django.db import connections
 
 from mqueue.core.conf import Conf, Lake
 from mqueue.core.errors import NotFound
@@ -61,6 +62,7 @@ async def test_looks_and_traces_answer_the_same_when_the_day_has_gone(
     finally:
         await engine.close()
     assert set(Partition.objects.values_list("state", flat=True)) == {State.DROPPED}
+    connections.close_all()  # of this test's own context: the pool has few
 
 
 async def test_a_day_with_live_deliveries_is_archived_and_stays(
@@ -74,6 +76,7 @@ async def test_a_day_with_live_deliveries_is_archived_and_stays(
     await settle_all(lake, namespace)
     retain(lake, said.append)
     assert day_before(DAYS) not in days_of(lake, "message")
+    connections.close_all()  # of this test's own context: the pool has few
 
 
 async def test_a_day_stays_for_the_grace_and_while_a_replay_reads_it(
@@ -93,3 +96,4 @@ async def test_a_day_stays_for_the_grace_and_while_a_replay_reads_it(
     pin.delete()
     retain(lake, said.append)
     assert day_before(DAYS) not in days_of(lake, "message")
+    connections.close_all()  # of this test's own context: the pool has few

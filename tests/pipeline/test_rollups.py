@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.db import connections
 
 from mqueue.core.conf import Conf
 from mqueue.core.messages import Dequeue, Nack, Settle
@@ -69,6 +70,7 @@ async def test_usage_is_counted_and_timed_wherever_the_rows_are(
     usage(lake, sessions, said.append, everything=True)
     assert totals(namespace) == TEN
     assert rows_of_files(lake, "usage", namespace) == UsageHour.objects.filter(namespace=namespace).count()
+    connections.close_all()  # of this test's own context: the pool has few
 
 
 KINDS = ("wait_ms", "work_ms", "total_ms")
@@ -99,6 +101,7 @@ async def test_what_commits_late_is_counted_when_it_comes(
     assert totals(namespace) == TEN | {"messages": 11}
     with psycopg.connect(lake.shard_urls[0], autocommit=True) as connection:
         connection.execute("DELETE FROM message WHERE id = 1024")
+    connections.close_all()  # of this test's own context: the pool has few
 
 
 async def topics_of(conf: Conf, namespace: str) -> dict[str, int]:
@@ -126,6 +129,7 @@ async def test_deaths_are_grouped_by_what_their_errors_share(
     assert f"      2  {namespace}/t  max_retries: no user <n> at <text> in <hex>" in told
     assert "66 % of its deaths" in told
     assert "3 wait" in told
+    connections.close_all()  # of this test's own context: the pool has few
 
 
 def test_advice_is_of_the_reason_and_only_where_something_waits() -> None:
