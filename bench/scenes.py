@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench import buffered, churn, core, deep, latency, many, overhead, scaling
+from bench import buffered, churn, core, deep, fairness, latency, many, overhead, scaling
 from bench.peers import suite
 from bench.rows import Found
 from bench.stage import Stage
@@ -22,6 +22,7 @@ class Scene:
 SCENES = (
     Scene(core.NAMES, core.scene, "quick", "enqueue, dequeue with ack and the full cycle, beside the raw limits"),
     Scene(latency.NAMES, latency.scene, "quick", "how long single messages take"),
+    Scene(fairness.NAMES, fairness.scene, "quick", "what a namespace that floods costs its neighbour"),
     Scene(deep.NAMES, deep.scene, "full", "two million ready, two million more urgent later, a million dead letters"),
     Scene(many.NAMES, many.scene, "full", "a hundred thousand topics with one message each"),
     *(

@@ -27,6 +27,7 @@ from tenants.rules import (
     ROLES,
     STRATEGIES,
     VISIBILITY_MS,
+    WEIGHT,
 )
 
 __all__ = [
@@ -126,13 +127,15 @@ class TopicSettings(models.Model):
 
 
 class Quota(models.Model):
-    """The limits of a namespace; null is none. Without a row, what NAMESPACE_QUOTAS says counts."""
+    """The limits of a namespace; null is none. Without a row, what NAMESPACE_QUOTAS says counts. `weight` is its share
+    beside the others where requests wait for each other; null is 1."""
 
     namespace = models.OneToOneField(Namespace, on_delete=models.PROTECT, primary_key=True, related_name="quota")
     messages_per_minute = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
     bytes_per_minute = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
     max_stored = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
     max_in_flight = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
+    weight = models.IntegerField(null=True, blank=True, validators=between(*WEIGHT))
     changed = models.BigIntegerField(db_default=0, editable=False, db_index=True)
 
     class Meta:

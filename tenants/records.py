@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mqueue.core import names
 from mqueue.core.messages import Retry, Time, Visibility
-from tenants.rules import QUOTA, RATE_CAPACITY, RATE_REFILL, RETENTION_DAYS, RETRIES, RETRY_MS
+from tenants.rules import QUOTA, RATE_CAPACITY, RATE_REFILL, RETENTION_DAYS, RETRIES, RETRY_MS, WEIGHT
 from tenants.snapshot import Rate
 
 Text = Annotated[str, Meta(max_length=1000, pattern=names.TEXT)]
@@ -76,12 +76,13 @@ class Topic(Struct, frozen=True):
 
 
 class QuotaChange(Struct, frozen=True):
-    """null is no limit."""
+    """null is no limit, and the weight 1."""
 
     messages_per_minute: Amount | UnsetType | None = UNSET
     bytes_per_minute: Amount | UnsetType | None = UNSET
     max_stored: Amount | UnsetType | None = UNSET
     max_in_flight: Amount | UnsetType | None = UNSET
+    weight: Annotated[int, Meta(ge=WEIGHT[0], le=WEIGHT[1])] | UnsetType | None = UNSET
 
 
 class Quotas(Struct, frozen=True):
@@ -89,6 +90,7 @@ class Quotas(Struct, frozen=True):
     bytes_per_minute: int | None
     max_stored: int | None
     max_in_flight: int | None
+    weight: int | None
 
 
 class KeyRequest(Struct, frozen=True):

@@ -22,3 +22,4 @@ RETENTION_DAYS = (2, 3650)  # at least the dedupe window, and a day
 RATE_CAPACITY = (1, 1_000_000)
 RATE_REFILL = (0.001, 1_000_000)
 QUOTA = (1, 10**15)
+WEIGHT = (1, 100)

@@ -48,6 +48,8 @@ class SettingsCache:
         self._version = 0
         self._topics: dict[int, TopicSettings] = {}
         self._quotas: dict[str, Quotas] = {}
+        self.limited: Mapping[str, Quotas] = self._seeds  # the namespaces that have any limit
+        self.weights: dict[str, int] = {}  # of those that have one; the same dictionary for good
         self._keys: dict[str, Key] = {}
         self._unknown: dict[str, float] = {}
         self._fresh_at = float("-inf")
@@ -75,7 +77,7 @@ class SettingsCache:
         return self._topics.get(number, DEFAULTS)
 
     def quota(self, namespace: str) -> Quotas:
-        return self._quotas.get(namespace) or self._seeds.get(namespace, NO_QUOTAS)
+        return self.limited.get(namespace, NO_QUOTAS)
 
     def key(self, kid: str) -> Key | None:
         """None where there is none that is live, or where nobody can tell any more."""
@@ -135,6 +137,11 @@ class SettingsCache:
         _merge(self._topics, changes.topics)
         _merge(self._quotas, changes.quotas)
         _merge(self._keys, changes.keys)
+        if changes.quotas or changes.is_whole:
+            quotas = self._seeds | self._quotas
+            self.limited = {name: of_it for name, of_it in quotas.items() if of_it.limits}
+            self.weights.clear()
+            self.weights.update({name: of_it.weight for name, of_it in quotas.items() if of_it.weight})
         log.info("settings: version %s", changes.version)
         self._version = changes.version
 

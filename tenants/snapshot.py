@@ -1,7 +1,7 @@
 """What a process has to know of all tenants, as frozen values, and the reading of what changed since a version."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -18,7 +18,7 @@ SELECT topic_id, visibility_ms, max_retries, retry_strategy, retry_base_ms, retr
 FROM topic_settings WHERE changed > %(since)s
 """
 QUOTAS = """
-SELECT n.name AS namespace, q.messages_per_minute, q.bytes_per_minute, q.max_stored, q.max_in_flight
+SELECT n.name AS namespace, q.messages_per_minute, q.bytes_per_minute, q.max_stored, q.max_in_flight, q.weight
 FROM namespace_quota q JOIN namespace n ON n.id = q.namespace_id WHERE q.changed > %(since)s
 """
 KEYS = """
@@ -52,12 +52,17 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """None is no limit."""
+    """None is no limit, and the weight 1."""
 
     messages_per_minute: int | None = None
     bytes_per_minute: int | None = None
     max_stored: int | None = None
     max_in_flight: int | None = None
+    weight: int | None = None
+
+    @property
+    def limits(self) -> bool:
+        return replace(self, weight=None) != NO_QUOTAS
 
 
 PLAIN = ("visibility_ms", "max_retries", "retention_days", "durability", "paused", "tracing", "deleted")

@@ -4,6 +4,7 @@ Our own server calls `answer` from its protocol (`wire.py`); any other ASGI serv
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from mqueue.api import plane
@@ -32,6 +33,8 @@ class FastLane:
             if path in OPEN_PATHS:
                 plane.require_method(method, plane.LOOKS)
                 return await self.plane.health.answer(path)
+            if self.plane.peers:
+                await self.plane.peers.admit(client.peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
             if path == METRICS:
                 plane.require_method(method, plane.LOOKS)
                 return await self.plane.metrics(headers)
@@ -56,7 +59,8 @@ class FastLane:
         except Exception as error:  # noqa: BLE001
             answer = plane.refusal(error, method, path)
         else:
-            answer = await self.answer(method, path, scope["query_string"], headers, body, Watched(receive))
+            client = Watched(receive, partial(self.plane.verify, headers), (scope.get("client") or ("",))[0])
+            answer = await self.answer(method, path, scope["query_string"], headers, body, client)
         status, more, content = answer
         pairs = [(name.encode(), value.encode()) for name, value in more.items()]
         pairs.append((b"content-length", str(len(content)).encode()))

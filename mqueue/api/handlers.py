@@ -9,7 +9,7 @@ import msgspec
 from mqueue.api import problems, requests
 from mqueue.api.presence import Present
 from mqueue.core.errors import MqueueError, ShardUnavailable
-from mqueue.core.messages import DeadPage, Dequeue, Extend, Nack, Place, Settle, StatsPage
+from mqueue.core.messages import DeadPage, Delivered, Dequeue, Extend, Nack, Place, Settle, StatsPage
 from mqueue.core.tokens import Principal
 from mqueue.engine.engine import Engine
 from mqueue.engine.enqueue import Enqueued
@@ -37,8 +37,9 @@ Handler = Callable[[Engine, Principal, Request], Awaitable[Answer]]
 async def enqueue(engine: Engine, principal: Principal, request: Request) -> Answer:
     messages = requests.parse_enqueue(request.body)
     _require(principal, messages, "enqueue")
+    enqueue_ = engine.enqueue_within_quotas if engine.settings.limited else engine.enqueue
     try:
-        result = await engine.enqueue(principal.subject, messages)
+        result = await enqueue_(principal.subject, messages)
     except ShardUnavailable as error:
         result = Enqueued(ids=[None] * len(messages), error=error)
     if result.error:
@@ -55,11 +56,21 @@ async def dequeue(engine: Engine, principal: Principal, request: Request) -> Ans
         wanted = requests.parse_query(request.query, Dequeue)
     principal.require(wanted.namespace, "dequeue")
     found = await request.client.unless_left(engine.dequeue(principal.subject, wanted), waits=wanted.wait_ms > 0)
-    if found and request.client.has_left:
-        await engine.release(
-            principal.subject, [Settle(one.id, one.namespace, one.topic, one.receipt) for one in found]
-        )
+    try:
+        if wanted.wait_ms and (now := request.client.verify_again()):  # it may have been revoked meanwhile
+            now.require(wanted.namespace, "dequeue")
+    except MqueueError:
+        await _give_back(engine, principal, found)
+        raise
+    if request.client.has_left:
+        await _give_back(engine, principal, found)
     return 200, FRESH, msgspec.json.encode(found or [])
+
+
+async def _give_back(engine: Engine, principal: Principal, found: list[Delivered] | None) -> None:
+    if found:
+        settles = [Settle(one.id, one.namespace, one.topic, one.receipt) for one in found]
+        await engine.release(principal.subject, settles)
 
 
 async def ack(engine: Engine, principal: Principal, request: Request) -> Answer:

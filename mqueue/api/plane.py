@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from mqueue.api.exposition import Exposition
 from mqueue.api.handlers import Answer, route
 from mqueue.api.health import Health
+from mqueue.api.peers import Peers
 from mqueue.api.problems import problem
 from mqueue.core import metrics
 from mqueue.core.conf import Conf
@@ -38,6 +39,9 @@ class Plane:
         self.health = Health(conf, self.engine)
         self._exposition = Exposition(conf, self.engine.cluster, metrics.FOLDER)
         self._verifier = Verifier(conf.jwt_secret, self.engine.settings)
+        self.peers: Peers | None = None  # nobody has to ask
+        if conf.api.ip_rate:
+            self.peers = Peers(conf.api.ip_rate, conf.api.trusted_proxies, self.engine.buckets)
 
     async def open(self) -> None:
         await self.engine.open()
@@ -55,6 +59,11 @@ class Plane:
         except UnknownKey as unknown:
             await self.engine.settings.look_for(unknown.kid)
             return verify(credential)
+
+    def verify(self, headers: Headers) -> Principal:
+        """As `principal`, of whom was known a moment ago."""
+        verify, credential = self._credential(headers)
+        return verify(credential)
 
     def _credential(self, headers: Headers) -> tuple[Callable[[str], Principal], str]:
         given = headers.get(b"authorization") or headers.get(b"authorisation") or b""

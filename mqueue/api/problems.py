@@ -25,8 +25,9 @@ def problem(error: MqueueError) -> tuple[int, dict[str, str], bytes]:
         metrics.PUSHED_BACK.labels(error.code).inc()
     headers = {"content-type": CONTENT_TYPE, "cache-control": "no-store"}
     if error.retry_after_s is not None:
-        headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
-        headers["retry-after-ms"] = str(math.ceil(error.retry_after_s * 1000))
+        microseconds = round(error.retry_after_s * 1e6)  # whole ones: 4.35 s are not 4,350.0000000000005 ms
+        headers["retry-after"] = str(max(1, math.ceil(microseconds / 1e6)))
+        headers["retry-after-ms"] = str(max(1, math.ceil(microseconds / 1e3)))
     if error.http_status == 401:
         headers["www-authenticate"] = "Bearer"
     headers.update(error.extra.pop("headers", {}))

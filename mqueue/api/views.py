@@ -5,6 +5,7 @@ behind Django's test client. Bytes come and go as they are, so neither parsers n
 thread is not told that its client has left: what it leased comes again when the lease ends.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
@@ -17,7 +18,9 @@ from rest_framework.views import APIView
 from mqueue.api import handlers, plane
 from mqueue.api.bridge import bridge
 from mqueue.api.handlers import Answer, Handler, Request
-from mqueue.api.plane import LOOKS, METRICS, OPEN_PATHS
+from mqueue.api.plane import LOOKS, METRICS, OPEN_PATHS, Plane
+from mqueue.api.presence import Present
+from mqueue.core.conf import conf
 from mqueue.core.errors import Invalid
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.core.tokens import Principal
@@ -46,6 +49,13 @@ class PlaneView(APIView):
     throttle_classes = []
     schema = None  # described by mqueue/api/openapi.py
     default_response_headers = {}
+    is_limited = True  # by its address
+
+    def initial(self, request: DrfRequest, *args: Any, **kwargs: Any) -> None:
+        if self.is_limited and conf().api.ip_rate:
+            peer, forwarded = (request.META.get(key) or "" for key in ("REMOTE_ADDR", "HTTP_X_FORWARDED_FOR"))
+            bridge().call(lambda held: _admit(held, peer, forwarded))
+        super().initial(request, *args, **kwargs)
 
     def perform_content_negotiation(self, request: DrfRequest, force: bool = False) -> tuple[Any, str]:
         """The answer is JSON whatever is asked for."""
@@ -70,8 +80,14 @@ class VerbView(PlaneView):
         method, principal = str(request.method), request.user
         assert isinstance(principal, Principal)
         query = request.META.get("QUERY_STRING", "").encode("utf-8", "surrogateescape")
-        asked = Request(method, request.path_info, query, _body(request), message_id)
-        return _response(bridge().call(lambda held: self.handlers[method](held.engine, principal, asked)))
+        body, headers = _body(request), headers_of(request, CREDENTIALS)
+
+        async def serve(held: Plane) -> Answer:
+            client = Present(partial(held.verify, headers))
+            asked = Request(method, request.path_info, query, body, message_id, client)
+            return await self.handlers[method](held.engine, principal, asked)
+
+        return _response(bridge().call(serve))
 
     get = post = patch = delete = answer
 
@@ -80,6 +96,7 @@ class OpenView(PlaneView):
     """/health, /live and /ready."""
 
     authentication_classes = []
+    is_limited = False
 
     def initial(self, request: DrfRequest, *args: Any, **kwargs: Any) -> None:
         plane.require_method(str(request.method), LOOKS)
@@ -99,6 +116,11 @@ class MetricsView(PlaneView):
     def get(self, request: DrfRequest) -> HttpResponse:
         headers = headers_of(request, CREDENTIALS | {b"accept": "HTTP_ACCEPT"})
         return _response(bridge().call(lambda held: held.metrics(headers)))
+
+
+async def _admit(held: Plane, peer: str, forwarded: str) -> None:
+    if held.peers:
+        await held.peers.admit(peer, forwarded)
 
 
 def headers_of(request: DrfRequest, wanted: dict[bytes, str]) -> dict[bytes, bytes]:

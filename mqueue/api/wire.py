@@ -24,6 +24,7 @@ from mqueue.api.presence import Present, first
 from mqueue.api.problems import problem
 from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, Overloaded, TooLarge
 from mqueue.core.messages import MAX_REQUEST
+from mqueue.core.principals import Principal
 
 T = TypeVar("T")
 MAX_HEAD = 64 * 1024
@@ -65,6 +66,11 @@ class Exchange(Present):
     def has_left(self) -> bool:  # type: ignore[override]
         return self.wire.transport.is_closing()
 
+    @property
+    def peer(self) -> str:  # type: ignore[override]
+        client = self.wire.client
+        return client[0] if client else ""
+
     async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
         if not waits:
             return await work
@@ -76,6 +82,9 @@ class Exchange(Present):
             return await first(work, wire.waiting)
         finally:
             wire.waiting = None
+
+    def verify_again(self) -> Principal | None:
+        return self.wire.lane.plane.verify(self.headers) if self.wire.lane else None
 
     def add(self, body: bytes) -> None:
         self.size += len(body)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAY_MS = 86_400_000
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class ConfError(Exception):
@@ -34,6 +35,8 @@ class Api:
     tls_key: Path | None
     fast_lane: bool
     bodies_bytes: int  # of requests that are held at once
+    ip_rate: int  # requests a second and address; 0 is no limit
+    trusted_proxies: tuple[Network, ...]  # whose X-Forwarded-For is believed
 
     @property
     def origin(self) -> str:
@@ -209,6 +212,8 @@ def _api(reader: "_Reader") -> Api:
         tls_key=key,
         fast_lane=reader.flag("MQUEUE_FAST_LANE", True),
         bodies_bytes=reader.integer("MQUEUE_BODIES_MIB", 128, 16, 1_000_000) * 1024 * 1024,
+        ip_rate=reader.integer("MQUEUE_IP_RATE", 0, 0, 1_000_000),
+        trusted_proxies=reader.networks("MQUEUE_TRUSTED_PROXIES"),
     )
 
 
@@ -236,7 +241,7 @@ def _quotas(reader: "_Reader") -> Mapping[str, int]:
     quotas = {}
     for part in filter(None, reader.text("NAMESPACE_QUOTAS", "").split(",")):
         namespace, _, amount = part.strip().partition("=")
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", namespace) or not amount.isdigit():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", namespace) or not re.fullmatch(r"0*[1-9][0-9]{0,14}", amount):
             reader.problem("NAMESPACE_QUOTAS", f"has {part!r}, which is not namespace=messages-per-minute")
         else:
             quotas[namespace] = int(amount)
@@ -345,6 +350,15 @@ class _Reader:
         except ValueError:
             self.problem(name, f"is {text!r}, and has to be an IP address, such as 127.0.0.1 or 0.0.0.0")
             return default
+
+    def networks(self, name: str) -> tuple[Network, ...]:
+        found = []
+        for part in filter(None, (part.strip() for part in self.text(name, "").split(","))):
+            try:
+                found.append(ipaddress.ip_network(part, strict=False))
+            except ValueError:
+                self.problem(name, f"has {part!r}, which is neither an IP address nor a network, such as 10.0.0.0/8")
+        return tuple(found)
 
     def flag(self, name: str, default: bool) -> bool:
         text = self.text(name, str(default)).lower()

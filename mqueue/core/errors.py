@@ -16,6 +16,8 @@ MqueueError
 ├── TooLarge            413
 ├── HeadTooLarge        431
 ├── UnsupportedMedia    415
+├── RateLimited         429  too much in too short a time
+│   └── QuotaExceeded   429  a quota of the namespace is used up
 ├── Overloaded          503  the bodies that are here already fill the memory that is set aside for them
 └── ShardUnavailable    503  the shard cannot answer now
     ├── SlotMoved           503  its slot is about to have another owner
@@ -140,6 +142,18 @@ class Overloaded(MqueueError):
 
     code, http_status, title, retryable = "overloaded", 503, "Overloaded", True
     usual_retry_after_s = 1.0
+
+
+class RateLimited(MqueueError):
+    """A limit refuses this for now; try again after the time that the answer names."""
+
+    code, http_status, title, retryable = "rate_limited", 429, "Rate limited", True
+
+
+class QuotaExceeded(RateLimited):
+    """A quota of the namespace refuses this for now; try again after the time that the answer names."""
+
+    code, title = "quota_exceeded", "Quota exceeded"
 
 
 class ShardUnavailable(MqueueError):

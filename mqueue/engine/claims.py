@@ -2,7 +2,7 @@
 
 import datetime
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, LiteralString, NamedTuple
@@ -63,19 +63,19 @@ class Ask(NamedTuple):
 class Claims:
     """On one shard. Claims of several topics share a statement."""
 
-    def __init__(self, shard: Database, hot: Shard) -> None:
+    def __init__(self, shard: Database, hot: Shard, weights: Mapping[str, int]) -> None:
         self._shard, self._hot = shard, hot
         self._seconds = metrics.CLAIM_SECONDS.labels(shard.number)
         self._by_ref: Coalescer[list[tuple[Ref, Lease]], list[Claimed | None]] = Coalescer(
-            self._claim_refs, most=MOST, flights=FLIGHTS, name="claim"
+            self._claim_refs, most=MOST, flights=FLIGHTS, name="claim", weights=weights
         )
         self._by_place: Coalescer[Ask, list[Claimed]] = Coalescer(
             self._claim_places, most=MOST, flights=FLIGHTS, name="claim_cold"
         )
 
-    async def refs(self, wanted: list[tuple[Ref, Lease]]) -> list[Claimed | None]:
+    async def refs(self, wanted: list[tuple[Ref, Lease]], owner: str) -> list[Claimed | None]:
         """For each ref its lease, or None where its row is not what the ref says."""
-        return await self._by_ref.submit(wanted, len(wanted))
+        return await self._by_ref.submit(wanted, len(wanted), owner)
 
     async def head(self, ask: Ask) -> list[Claimed]:
         """In order. Nobody may ask for a topic again before its answer is there."""

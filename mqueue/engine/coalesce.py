@@ -1,11 +1,12 @@
 """Callers that come while a call is under way share the next one. No timer: whoever comes alone does not wait."""
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from mqueue.core import metrics
+from mqueue.engine.fair import Fair
 
 I = TypeVar("I")  # noqa: E741  what a caller brings
 O = TypeVar("O")  # noqa: E741  what he gets
@@ -13,6 +14,8 @@ O = TypeVar("O")  # noqa: E741  what he gets
 
 TURNS = 3  # what is in the sockets is read, what was read is parsed, and what was parsed gets here
 WORTH = 40  # what has to wait for a flight beside others, for each of them: small loads cost more than they hurry
+LONG = 250  # rows: a flight that carries so many takes milliseconds
+ALIKE: Mapping[str, int] = MappingProxyType({})
 
 
 def may_fly(waiting: int, under_way: int, most: int) -> bool:
@@ -27,67 +30,72 @@ async def boarding() -> None:
 
 
 class Coalescer(Generic[I, O]):
-    """`call` takes what several callers brought and answers for each in order; an error is everybody's."""
+    """`call` takes what several callers brought and answers for each in order; an error is everybody's. Callers for
+    different namespaces take turns."""
 
     def __init__(
-        self, call: Callable[[Sequence[I]], Awaitable[Sequence[O]]], *, most: int, flights: int = 1, name: str = ""
+        self,
+        call: Callable[[Sequence[I]], Awaitable[Sequence[O]]],
+        *,
+        most: int,
+        flights: int = 1,
+        name: str = "",
+        weights: Mapping[str, int] = ALIKE,
     ) -> None:
         self._call, self._most, self._flights, self.name = call, most, flights, name
-        self._waiting: deque[tuple[I, int, asyncio.Future[O]]] = deque()
-        self._weight = 0
+        self._waiting: Fair[tuple[I, asyncio.Future[O]]] = Fair(weights)
         self._boarding = False  # a flight has been called, and takes who comes before it starts
         self._under_way: set[asyncio.Task[None]] = set()
+        self._long: dict[asyncio.Task[None] | None, set[str]] = {}  # those that take their time, and for whom
         self._sizes = metrics.BATCH_SIZE.labels(name)
 
-    async def submit(self, item: I, weight: int = 1) -> O:
-        return await self.enter(item, weight)
+    async def submit(self, item: I, size: int = 1, owner: str = "") -> O:
+        return await self.enter(item, size, owner)
 
-    def enter(self, item: I, weight: int = 1) -> "asyncio.Future[O]":
+    def enter(self, item: I, size: int = 1, owner: str = "") -> "asyncio.Future[O]":
         """It stands in line when this returns."""
         future: asyncio.Future[O] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, weight, future))
-        self._weight += weight
+        self._waiting.add((item, future), size or 1, owner)
         self._start()
         return future
 
     def _start(self) -> None:
-        if self._waiting and not self._boarding and may_fly(self._weight, len(self._under_way), self._flights):
+        size = self._waiting.size
+        if size and not self._boarding and (may_fly(size, len(self._under_way), self._flights) or self._is_held_up()):
             self._boarding = True
             task = asyncio.create_task(self._fly(), name=self.name)
             self._under_way.add(task)
             task.add_done_callback(self._landed)
 
-    def _load(self) -> list[tuple[I, int, asyncio.Future[O]]]:
-        load: list[tuple[I, int, asyncio.Future[O]]] = []
-        weight = 0
-        while self._waiting and (not load or weight + self._waiting[0][1] <= self._most):
-            entry = self._waiting.popleft()
-            self._weight -= entry[1]
-            if entry[2].cancelled():
-                continue  # its caller is gone, and nothing has been done for it
-            load.append(entry)
-            weight += entry[1]
-        return load
+    def _is_held_up(self) -> bool:
+        """Somebody waits who has no part in the long flights that are under way: there is one flight more for him."""
+        if not self._long or len(self._under_way) > self._flights:
+            return False
+        return not self._waiting.owners <= set[str]().union(*self._long.values())
 
     async def _fly(self) -> None:
         await boarding()
-        load = self._load()
+        taken = self._waiting.take(self._most)
+        load = [entry for entry in taken.items if not entry[1].cancelled()]  # its caller is gone, and nothing was done
+        if taken.size >= LONG:
+            self._long[asyncio.current_task()] = taken.owners
         self._boarding = False
         self._start()
         if not load:
             return
         self._sizes.observe(len(load))
         try:
-            answers = await self._call([item for item, _, _ in load])
+            answers = await self._call([item for item, _ in load])
         except Exception as error:  # noqa: BLE001  it is told to those who asked
-            for _, _, future in load:
+            for _, future in load:
                 if not future.done():
                     future.set_exception(error)
         else:
-            for (_, _, future), answer in zip(load, answers, strict=True):
+            for (_, future), answer in zip(load, answers, strict=True):
                 if not future.done():
                     future.set_result(answer)
 
     def _landed(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
+        self._long.pop(task, None)
         self._start()

@@ -1,5 +1,6 @@
 """Lease what is due, in order: one line for each topic that somebody asks for."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -10,15 +11,24 @@ from mqueue.engine.claims import Claims
 from mqueue.engine.hot import Hot
 from mqueue.engine.line import Line
 from mqueue.engine.source import Home, Source
+from mqueue.engine.throttle import Throttle
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
 from shards.pools import Database
+from tenants.registry import Name
 
 
 class Dequeuing:
-    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot) -> None:
-        self._cluster, self._topics, self._hot = cluster, topics, hot
-        self._claims = {shard: Claims(shard, hot[shard]) for shard in cluster.shards}
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: Topics,
+        hot: Hot,
+        throttle: Callable[[Name, int], Throttle],
+        weights: Mapping[str, int],
+    ) -> None:
+        self._cluster, self._topics, self._hot, self._throttle = cluster, topics, hot, throttle
+        self._claims = {shard: Claims(shard, hot[shard], weights) for shard in cluster.shards}
         self._lines: dict[int, Line] = {}
         hot.on_wake(self._wake)
         cluster.slots.on_change(self._wake_all)
@@ -33,7 +43,14 @@ class Dequeuing:
             wanted = replace(wanted, wait_ms=max(0, wanted.wait_ms - int(waited_s * 1000)))
         line = self._lines.get(number)
         if line is None:
-            source = Source(name, number, self._cluster, self._home, settings=self._topics.settings)
+            source = Source(
+                name,
+                number,
+                self._cluster,
+                self._home,
+                settings=self._topics.settings,
+                throttle=self._throttle(name, number),
+            )
             line = self._lines[number] = Line(source, self._hot, partial(self._forget, number))
         found = await line.take(wanted, consumer)
         metrics.DEQUEUED.add(len(found), *name)

@@ -1,6 +1,8 @@
 """The queue as one object: what a process opens once and calls for every request."""
 
 from mqueue.core.conf import Conf
+from mqueue.engine.admission import Admission
+from mqueue.engine.buckets import Buckets
 from mqueue.engine.buffering import Buffering
 from mqueue.engine.dead import DeadLetters
 from mqueue.engine.dead_search import DeadSearch
@@ -8,12 +10,15 @@ from mqueue.engine.dequeue import Dequeuing
 from mqueue.engine.enqueue import Enqueuing
 from mqueue.engine.history import History
 from mqueue.engine.hot import Hot
+from mqueue.engine.levels import Counts, Levels
 from mqueue.engine.look import Looking
 from mqueue.engine.settle import Settling
+from mqueue.engine.throttle import Throttle
 from mqueue.engine.topics import Topics
 from mqueue.engine.usage import Usages
 from mqueue.engine.waiting import Waiting
 from shards.cluster import Cluster
+from tenants.registry import Name
 from tenants.settings_cache import SettingsCache
 
 
@@ -22,12 +27,20 @@ class Engine:
         self.cluster = Cluster(conf)
         self.settings = SettingsCache(self.cluster.control, conf.namespace_quotas)
         topics = Topics(self.cluster, self.settings, auto_create_namespaces=conf.auto_create_namespaces)
-        self.hot = hot = Hot(conf, self.cluster)
+        weights = self.settings.weights
+        self.hot = hot = Hot(conf, self.cluster, weights)
         self.buffering = Buffering(conf, self.cluster, hot)
-        enqueuing = Enqueuing(self.cluster, topics, hot, conf.retention.dedupe_window_ms, self.buffering)
-        dequeuing = Dequeuing(self.cluster, topics, hot)
-        settling = Settling(self.cluster, topics, hot)
+        enqueuing = Enqueuing(self.cluster, topics, hot, conf.retention.dedupe_window_ms, self.buffering, weights)
+        self.buckets = buckets = Buckets(hot.limits, conf.api.workers)
+        levels = Levels(hot.limits, Counts(self.cluster), conf.api.workers)
+
+        def throttle(name: Name, topic: int) -> Throttle:
+            return Throttle(name, topic, self.settings, buckets, levels)
+
+        dequeuing = Dequeuing(self.cluster, topics, hot, throttle, weights)
+        settling = Settling(self.cluster, topics, hot, weights)
         self.enqueue, self.dequeue = enqueuing.enqueue, dequeuing.dequeue
+        self.enqueue_within_quotas = Admission(self.settings, buckets, levels, self.enqueue).enqueue
         self.ack, self.nack = settling.ack, settling.nack
         self.extend, self.release = settling.extend, settling.release
         self.dead = DeadLetters(self.cluster, topics, hot)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,21 +28,34 @@ BUFFERED = "buffered"
 
 @dataclass(slots=True)
 class Enqueued:
-    """`ids` in the order of the request, null where the message was not added; `in_doubt` names indexes."""
+    """`ids` in the order of the request, null where the message was not added; `in_doubt` and `there` (what was there
+    already) name indexes."""
 
     ids: list[int | None]
-    duplicates: int = 0
+    there: list[int] = field(default_factory=list)
     in_doubt: list[int] = field(default_factory=list)
     buffered: bool = False  # some of them were taken, and are committed later
     error: MqueueError | None = None
 
+    @property
+    def duplicates(self) -> int:
+        return len(self.there)
+
 
 class Enqueuing:
-    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot, window_ms: int, buffering: Buffering) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: Topics,
+        hot: Hot,
+        window_ms: int,
+        buffering: Buffering,
+        weights: Mapping[str, int],
+    ) -> None:
         self._cluster, self._topics = cluster, topics
         self._hot, self._buffering = hot, buffering
         self._keys = Keys(cluster, window_ms)
-        self._inserts = {shard: Inserts(shard, hot[shard]) for shard in cluster.shards}
+        self._inserts = {shard: Inserts(shard, hot[shard], weights) for shard in cluster.shards}
 
     async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
         numbers = await self._topics.find_or_make((message.namespace, message.topic) for message in messages)
@@ -177,7 +190,7 @@ class Enqueuing:
         try:
             used = {(request.messages[i].namespace, request.messages[i].topic) for i in part}
             await self._topics.note_on(shard, {name: request.numbers[name] for name in used})
-            committed = await self._inserts[shard].add([request.row_of(index) for index in part])
+            committed = await self._inserts[shard].add([request.row_of(index) for index in part], request.owner)
         except SlotMoved as error:
             return await self._add_later(request, part, error, patience)
         except Undecided as error:
@@ -203,6 +216,7 @@ class _Request:
 
     def __init__(self, producer: str, messages: Sequence[Message], numbers: dict[Name, int], ids: list[int]) -> None:
         self.producer, self.messages, self.numbers, self.ids = producer, messages, numbers, ids
+        self.owner = messages[0].namespace  # whose turn it takes
         self.result = Enqueued(ids=[None] * len(messages))
 
     def key_of(self, index: int) -> Key | None:
@@ -245,11 +259,12 @@ class _Request:
 
     def is_there(self, index: int) -> None:
         self.result.ids[index] = self.ids[index]
-        self.result.duplicates += 1
+        self.result.there.append(index)
 
     def repeats(self, index: int, meant: int) -> None:
         self.result.ids[index] = self.result.ids[meant]
-        self.result.duplicates += self.result.ids[meant] is not None
+        if self.result.ids[meant] is not None:
+            self.result.there.append(index)
         if meant in self.result.in_doubt:
             self.result.in_doubt.append(index)
 

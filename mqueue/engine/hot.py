@@ -2,16 +2,17 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mqueue.core.conf import Conf
 from mqueue.core.errors import Undecided
-from mqueue.engine.coalesce import Coalescer
+from mqueue.engine.coalesce import ALIKE, Coalescer
 from mqueue.hot import keys
 from mqueue.hot.buffer import Buffer
 from mqueue.hot.building import Building
 from mqueue.hot.connection import connect
+from mqueue.hot.limits import Limits
 from mqueue.hot.refs import microseconds
 from mqueue.hot.sets import COLD, Head, Offer, Sets
 from mqueue.hot.wakes import Wakes
@@ -29,9 +30,9 @@ TOPICS, OFFERS = 200, 2_000  # of one call
 class Shard:
     """One shard's sets and its clock."""
 
-    def __init__(self, database: Database, sets: Sets) -> None:
+    def __init__(self, database: Database, sets: Sets, weights: Mapping[str, int]) -> None:
         self.clock, self._sets = Clock(database), sets
-        self._pops: Coalescer[tuple[int, int], Head] = Coalescer(self._pop, most=TOPICS, name="pop")
+        self._pops: Coalescer[tuple[int, int], Head] = Coalescer(self._pop, most=TOPICS, name="pop", weights=weights)
         self._claimed: list[tuple[int, str]] = []  # refs to be forgotten with the next pop, or soon
         self._forgetting: asyncio.Task[None] | None = None
         self._offers: Coalescer[list[Offer], None] = Coalescer(self._offer, most=OFFERS, flights=2, name="offer")
@@ -45,8 +46,8 @@ class Shard:
         await end(self._forgetting)
         await self._sets.close()
 
-    async def pop(self, topic: int, limit: int) -> Head:
-        return await self._pops.submit((topic, limit))
+    async def pop(self, topic: int, limit: int, owner: str) -> Head:
+        return await self._pops.submit((topic, limit), 1, owner)
 
     def done(self, taken: list[tuple[int, str]]) -> None:
         """They are claimed, or claim nothing any more; nobody waits for Redis to know."""
@@ -104,14 +105,16 @@ class Shard:
 
 
 class Hot:
-    def __init__(self, conf: Conf, cluster: Cluster) -> None:
+    def __init__(self, conf: Conf, cluster: Cluster, weights: Mapping[str, int] = ALIKE) -> None:
         self._client = connect(conf.redis, timeout_s=PATIENCE_S, text=True, retries=0)  # `Sets` tries again
         self._ear = connect(conf.redis, timeout_s=None, text=True)
         self._raw = connect(conf.redis, timeout_s=BUFFER_PATIENCE_S)
         self._buffers = [Buffer(self._raw, number) for number in range(len(cluster.shards))]
         self._shards = {
-            database: Shard(database, Sets(self._client, number)) for number, database in enumerate(cluster.shards)
+            database: Shard(database, Sets(self._client, number), weights)
+            for number, database in enumerate(cluster.shards)
         }
+        self.limits = Limits(self._client)
         self._wake: Callable[[int, float], None] | None = None
         self._wakes = Wakes(self._ear, [keys.wake(number) for number in range(len(cluster.shards))], self._woken)
 
@@ -146,6 +149,7 @@ class Hot:
         await self._wakes.close()
         for shard in self._shards.values():
             await shard.close()
+        await self.limits.close()
         await self._client.aclose()
         await self._raw.aclose()
         await self._ear.aclose()

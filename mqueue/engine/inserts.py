@@ -3,7 +3,7 @@
 import asyncio
 import datetime
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,15 +90,15 @@ def _is_new(row: Row, committed: Committed) -> bool:
 
 
 class Inserts:
-    def __init__(self, shard: Database, hot: Shard) -> None:
+    def __init__(self, shard: Database, hot: Shard, weights: Mapping[str, int]) -> None:
         self._shard, self._hot = shard, hot
         self._seconds = metrics.COMMIT_SECONDS.labels(shard.number)
         self._commits: Coalescer[list[Row], Committed | Exception] = Coalescer(
-            self._commit_all, most=LOAD, flights=FLIGHTS, name=f"commits on {shard.name}"
+            self._commit_all, most=LOAD, flights=FLIGHTS, name=f"commits on {shard.name}", weights=weights
         )
 
-    async def add(self, rows: list[Row]) -> Committed:
-        done = await self._commits.submit(rows, len(rows))
+    async def add(self, rows: list[Row], owner: str) -> Committed:
+        done = await self._commits.submit(rows, len(rows), owner)
         if isinstance(done, Exception):
             raise done
         return done

@@ -56,8 +56,8 @@ class Row(NamedTuple):
 
 
 class Settling:
-    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot) -> None:
-        self._cluster, self._topics, self._hot = cluster, topics, hot
+    def __init__(self, cluster: Cluster, topics: Topics, hot: Hot, weights: Mapping[str, int]) -> None:
+        self._cluster, self._topics, self._hot, self._weights = cluster, topics, hot, weights
         self.ack = partial(self._settle, self._shared("ack", self._ack, ACKED))
         self.nack = partial(self._settle, self._shared("nack", self._nack, NACKED))
         self.extend = partial(self._settle, self._shared("extend", self._extend, None))
@@ -86,7 +86,7 @@ class Settling:
                 outcomes[position] = error
 
         async def on(shard: Database, part: list[tuple[int, Row]]) -> None:
-            found = await calls[shard].submit([row for _, row in part], len(part))
+            found = await calls[shard].submit([row for _, row in part], len(part), settles[0].namespace)
             for (position, _), outcome in zip(part, found, strict=True):
                 outcomes[position] = outcome
 
@@ -122,7 +122,7 @@ class Settling:
         while True:
             try:
                 shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
-                (outcome,) = await calls[shard].submit([row])
+                (outcome,) = await calls[shard].submit([row], 1, settle.namespace)
             except SlotMoved as error:
                 outcome = error
             if not isinstance(outcome, SlotMoved):
@@ -142,7 +142,7 @@ class Settling:
                 ends = list(accumulate(map(len, parts)))
                 return [found[end - len(part) : end] for end, part in zip(ends, parts, strict=True)]
 
-            return Coalescer(call, most=MOST, flights=FLIGHTS, name=name)
+            return Coalescer(call, most=MOST, flights=FLIGHTS, name=name, weights=self._weights)
 
         return {shard: calls_on(shard) for shard in self._cluster.shards}
 

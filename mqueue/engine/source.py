@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -18,6 +19,7 @@ from mqueue.engine.contents import content, headers
 from mqueue.engine.failures import Settings
 from mqueue.engine.hot import Shard
 from mqueue.engine.line import Waiter
+from mqueue.engine.throttle import Throttle
 from mqueue.hot.refs import EVERYTHING, NOTHING, due_of, read
 from mqueue.hot.sets import Head, Offer
 from shards.calls import fetch
@@ -64,9 +66,16 @@ class Home(NamedTuple):
 
 class Source:
     def __init__(
-        self, name: Name, topic: int, cluster: Cluster, home: Callable[[Database], Home], *, settings: Settings
+        self,
+        name: Name,
+        topic: int,
+        cluster: Cluster,
+        home: Callable[[Database], Home],
+        *,
+        settings: Settings,
+        throttle: Throttle,
     ) -> None:
-        self._settings = settings
+        self._settings, self._throttle = settings, throttle
         self._name, self._topic, self._cluster, self._find_home = name, topic, cluster, home
         self._slot = slot_of(*name)
         self._head = Head(is_hot=False)
@@ -78,12 +87,10 @@ class Source:
         if settings.paused:
             return [[] for _ in waiters], True
         wants = [Want(waiter, settings) for waiter in waiters]
-        try:
-            nothing_left = await self._outlasting_moves(lambda: self._claim(wants))
-        except ShardUnavailable:
-            if not any(want.rows for want in wants):
-                raise
-            nothing_left = False  # what is leased already is handed out: nobody else would get it before its deadline
+        if self._throttle.is_off(settings):  # nearly every topic
+            nothing_left = await self._claim(wants)
+        else:
+            nothing_left = await self._throttle.serve(waiters, wants, settings, partial(self._claim, wants))
         found = [
             [
                 _delivered(self._name, row, settings)
@@ -95,13 +102,12 @@ class Source:
 
     async def _claim(self, wants: list[Want]) -> bool:
         """Whether nothing more is due."""
-        place = await self._claim_hot(wants)
-        nothing_left = place == EVERYTHING
-        for _ in range(ROUNDS):
-            if nothing_left or not any(want.left for want in wants):
-                break
-            nothing_left = await self._claim_cold(wants, place)
-        return nothing_left
+        try:
+            return await self._outlasting_moves(partial(self._claim_for, wants))
+        except ShardUnavailable:
+            if not any(want.rows for want in wants):
+                raise
+            return False  # what is leased already is handed out: nobody else would get it before its deadline
 
     async def _outlasting_moves(self, work: Callable[[], Awaitable[bool]]) -> bool:
         """Do it where the topic lives; again, where it moves meanwhile."""
@@ -124,6 +130,8 @@ class Source:
     async def next_due_in(self) -> float | None:
         if self._settings(self._topic).paused:
             return None  # nothing comes of it: whoever waits looks again in a while
+        if wait_s := self._throttle.looks_again_in():
+            return wait_s
         if self._head.is_hot:
             return self._hot.clock.until_s(self._head.next_due_us) if self._head.next_due_us else None
         ((next_due, now),) = await fetch(self._shard, statement("next_due"), {"topic": self._topic})
@@ -139,13 +147,23 @@ class Source:
         with contextlib.suppress(SlotMoved):  # then they run out by themselves
             await self._outlasting_moves(release)
 
+    async def _claim_for(self, wants: list[Want]) -> bool:
+        """Whether nothing more is due."""
+        place = await self._claim_hot(wants)
+        nothing_left = place == EVERYTHING
+        for _ in range(ROUNDS):
+            if nothing_left or not any(want.left for want in wants):
+                break
+            nothing_left = await self._claim_cold(wants, place)
+        return nothing_left
+
     async def _claim_hot(self, wants: list[Want]) -> str:
         """The place before which nothing is left: the bound, if the head had fewer refs before it than were wanted."""
         for _ in range(ROUNDS):
             left = sum(want.left for want in wants)
             if not left:
                 break
-            self._head = head = await self._hot.pop(self._topic, left)
+            self._head = head = await self._hot.pop(self._topic, left, self._name[0])
             all_taken = not head.refs or await self._claim_refs(wants, head.refs)
             if all_taken and len(head.refs) < left:
                 return head.bound
@@ -156,7 +174,7 @@ class Source:
         open_wants = [want for want in wants for _ in range(want.left)]
         pairs = [(read(text), want) for text, want in zip(texts, open_wants, strict=False)]
         try:
-            rows = await self._claims.refs([(ref, want.lease) for ref, want in pairs])
+            rows = await self._claims.refs([(ref, want.lease) for ref, want in pairs], self._name[0])
         except ShardUnavailable:
             await self._hot.offer([Offer(self._topic, 0, text) for text in texts])  # back to where they were
             raise

@@ -9,6 +9,11 @@ For buffered topics, under `mq:{N}:`: `buffer` is the stream of what is taken an
 `flushed` are hashes of how far each writer's records went into it, and how far they are committed; `flusher` holds who
 flushes.
 
+Limits are the whole deployment's, under `mq:{limits}:`. `born` says when the data was lost last (0: never, as far as
+is known), `processes` is a sorted set of those that asked for tokens, by when. `b:NAME` is the time at which a bucket
+is full; `l:NAME` is a hash of what is known of a level: count, mark, added, at, and `pPERIOD`, what was reserved in a
+minute and is not settled.
+
 The scripts build the names of a generation themselves, since they read which one it is.
 """
 
@@ -53,3 +58,7 @@ def flushed(shard: int) -> str:
 
 def flusher(shard: int) -> str:
     return f"{prefix(shard)}flusher"
+
+
+def limits() -> str:
+    return "mq:{limits}:"

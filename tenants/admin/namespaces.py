@@ -42,7 +42,7 @@ class OfNamespace:
 class QuotaInline(OfNamespace, StackedInline):  # type: ignore[misc]
     model = Quota
     can_delete = False
-    verbose_name_plural = "Quotas; empty is no limit"
+    verbose_name_plural = "Quotas; empty is no limit, and the weight 1"
 
 
 class MemberInline(OfNamespace, TabularInline):  # type: ignore[misc]

@@ -192,7 +192,7 @@ def test_topics_are_listed_in_pages_and_filtered(http: httpx.Client, home: str) 
 
 def test_quotas_are_set_one_by_one_and_all_at_once(http: httpx.Client, home: str) -> None:
     path = home + "quotas/"
-    none = dict.fromkeys(("messages_per_minute", "bytes_per_minute", "max_stored", "max_in_flight"))
+    none = dict.fromkeys(("messages_per_minute", "bytes_per_minute", "max_stored", "max_in_flight", "weight"))
     assert http.get(path).json() == none
     assert http.patch(path, json={"max_stored": 10}).json() == none | {"max_stored": 10}
     assert http.patch(path, json={"max_in_flight": 3}).json() == none | {"max_stored": 10, "max_in_flight": 3}
@@ -222,6 +222,7 @@ def test_every_wrong_field_is_named(http: httpx.Client, home: str) -> None:
     is_problem(http.get(home + "topics/t/"), 404, "not_found")
     for quota in (0, -1, 1.5, "1", True, 10**16, []):
         is_problem(http.put(home + "quotas/", json={"max_stored": quota}), 400, "invalid")
+        is_problem(http.put(home + "quotas/", json={"weight": quota}), 400, "invalid")
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b'{"a":' * 50_000, b"NaN"])

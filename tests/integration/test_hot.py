@@ -183,7 +183,7 @@ async def test_a_row_that_nobody_offered_is_found_by_the_page_from_the_start(eng
 async def test_refs_of_a_claimer_that_died_come_back(engine: Engine, topic: Topic) -> None:
     await send(engine, message(topic.namespace, body="taken"))
     hot = engine.hot[topic.shard]
-    assert len((await hot.pop(topic.number, 1)).refs) == 1
+    assert len((await hot.pop(topic.number, 1, topic.namespace)).refs) == 1
     assert await take(engine, topic.namespace) == []
     await asyncio.sleep(1.05)
     assert bodies(await take(engine, topic.namespace)) == ["taken"]

@@ -8,7 +8,6 @@ from django.http import HttpResponse
 from rest_framework import exceptions
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from mqueue.api import plane
 from mqueue.api.handlers import FRESH
@@ -37,7 +36,7 @@ class ControlView(PlaneView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         method = str(request.method)
         plane.require_method(method, self.roles.keys() | ({"HEAD"} if "GET" in self.roles else set()))
-        APIView.initial(self, request, *args, **kwargs)
+        super().initial(request, *args, **kwargs)
         self.asker = asker_of(request.user)
         if namespace := kwargs.get("namespace"):
             self.asker.require(namespace, self.roles["GET" if method == "HEAD" else method], self.scope)

@@ -37,7 +37,13 @@ KEY: Json = {
     "prefix": "mq_3f1c9a5b7d204e68_",
 }
 MADE_KEY: Json = KEY | {"secret": "mq_3f1c9a5b7d204e68_…"}
-QUOTAS: Json = {"messages_per_minute": 60_000, "bytes_per_minute": None, "max_stored": None, "max_in_flight": 1000}
+QUOTAS: Json = {
+    "messages_per_minute": 60_000,
+    "bytes_per_minute": None,
+    "max_stored": None,
+    "max_in_flight": 1000,
+    "weight": None,
+}
 MEMBER: Json = {"user": "ada", "role": "operator", "created_at": AT}
 AUDIT: Json = {
     "id": 17,

@@ -10,13 +10,14 @@ from mqueue.core.errors import (
     Invalid,
     NamespaceNotFound,
     NotEmpty,
+    RateLimited,
     TooLarge,
     Unauthenticated,
     UnsupportedMedia,
 )
 
 Json = dict[str, Any]
-ASKING = (Unauthenticated, Forbidden, ControlUnavailable)
+ASKING = (Unauthenticated, Forbidden, RateLimited, ControlUnavailable)
 CHANGING = (*ASKING, Invalid, NamespaceNotFound, TooLarge, UnsupportedMedia)
 ADMIN, OWNER = "Scope `admin`; or the role admin.", "Scope `*`; or a superuser."
 VIEWER, OPERATOR = "Scope `admin`; or the role viewer.", "Scope `admin`; or the role operator."

@@ -7,6 +7,7 @@ from mqueue.core.errors import (
     Forbidden,
     Invalid,
     MqueueError,
+    RateLimited,
     ShardUnavailable,
     TooLarge,
     Unauthenticated,
@@ -15,7 +16,7 @@ from mqueue.core.errors import (
 
 Json = dict[str, Any]
 Errors = tuple[type[MqueueError], ...]
-ASKING: Errors = (Invalid, Unauthenticated, Forbidden, ShardUnavailable)
+ASKING: Errors = (Invalid, Unauthenticated, Forbidden, RateLimited, ShardUnavailable)
 SENDING: Errors = (*ASKING, TooLarge, UnsupportedMedia)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from mqueue.api.openapi import examples as ex
 from mqueue.api.openapi.operation import ASKING, SENDING, Operation
 from mqueue.api.openapi.schemas import ID, array, one, one_or_many, record, ref
-from mqueue.core.errors import Leased, NamespaceNotFound, NotFound, NotLeased, StaleReceipt
+from mqueue.core.errors import Leased, NamespaceNotFound, NotFound, NotLeased, QuotaExceeded, StaleReceipt
 from mqueue.core.messages import MAX_BATCH, MAX_SETTLES
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             "a topic that is buffered: it is logged, and will be. Scope `enqueue`.",
             body=one_or_many("Message", MAX_BATCH),
             sent=ex.EXAMPLE,
-            errors=(*SENDING, NamespaceNotFound),
+            errors=(*SENDING, NamespaceNotFound, QuotaExceeded),
             headers=DUPLICATES,
             also=(202,),
         )

@@ -1,0 +1,103 @@
+"""What a namespace that floods costs its neighbour: the neighbour's latencies with the flood beside it and without."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+
+from bench.child import LoadError, Sample, run
+from bench.fairness_load import FLOOD
+from bench.rows import Row, Series
+from bench.service import Service
+from bench.speak import BEGIN
+from bench.stage import Stage, try_once
+from mqueue.core.conf import ROOT
+
+RATE, TIMES = 50, 100  # of the neighbour, and how much more the flood sends
+LEAST_S = 10.0  # the 99th percentile of fewer requests would be a matter of luck
+CEILING = 3.0
+VERBS = ("enqueue", "dequeue")
+SINGLES = {"rate": RATE * TIMES, "connections": 128, "batches": False}
+FLOODS: dict[str, dict[str, Any]] = {
+    "fairness": SINGLES,
+    "fairness_quota": SINGLES,
+    "fairness_batches": {"rate": 0, "connections": 8, "batches": True},
+}
+TITLES = {
+    "fairness": f"beside {TIMES} times as much",
+    "fairness_quota": f"beside {TIMES} times as much, of which a quota refuses nine tenths",
+    "fairness_batches": "beside eight connections that enqueue 1,000 a request, as fast as they are answered",
+}
+NAMES = tuple(FLOODS)
+
+
+def scene(stage: Stage, names: set[str]) -> list[Row]:
+    """In each round the neighbour alone, and then beside each flood."""
+    seconds = max(stage.seconds, LEAST_S) if stage.seconds >= 1 else stage.seconds
+    alone = {verb: Series(f"{verb} of {RATE} a second, p99, alone") for verb in VERBS}
+    beside = {name: {verb: Series(f"{verb}, p99, {TITLES[name]}") for verb in VERBS} for name in NAMES if name in names}
+    with Service() as service:
+        measured = partial(measure, service, seconds)
+        for _ in range(stage.rounds):
+            note(alone, try_once(stage, "the neighbour alone", measured))
+            for name, series in beside.items():
+                set_quota(service, RATE * TIMES * 6 if name == "fairness_quota" else None)
+                with flooding(service, FLOODS[name]):
+                    note(series, try_once(stage, f"the neighbour {TITLES[name]}", measured))
+    return [
+        Row(f"{name}_{verb}", series[verb].title, "us", series[verb], alone[verb], at_most=CEILING)
+        for name, series in beside.items()
+        for verb in VERBS
+    ]
+
+
+def measure(service: Service, seconds: float) -> Sample:
+    spec = {"ports": service.ports, "token": service.token, "work": "quiet", "rate": RATE, "seconds": seconds}
+    return run(service, "bench.fairness_load", spec, service.conf.shard_urls[0])
+
+
+def note(series: dict[str, Series], sample: Sample | None) -> None:
+    """In microseconds: they are few milliseconds."""
+    if sample is None:
+        return
+    for verb, into in series.items():
+        into.values.append(1_000 * sample.result[verb]["p99"])
+        into.costs.append(sample.cost)
+
+
+def set_quota(service: Service, quota: int | None) -> None:
+    """As an operator would, and wait until it acts."""
+    home = f"{service.conf.api.origin}/api/v1/namespaces/{FLOOD}/"
+    with httpx.Client(headers={"Authorization": f"Bearer {service.token}"}) as http:
+        http.put(home, json={}).raise_for_status()
+        http.put(f"{home}quotas/", json={"messages_per_minute": quota}).raise_for_status()
+    time.sleep(1)
+
+
+@contextmanager
+def flooding(service: Service, orders: dict[str, Any]) -> Iterator[None]:
+    """Until the end of the context."""
+    spec = {"ports": service.ports, "token": service.token, "work": "flood", "seconds": 3600} | orders
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.fairness_load"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdin
+        assert child.stdout
+        try:
+            child.stdin.write(f"{json.dumps(spec)}\n")
+            child.stdin.flush()
+            if child.stdout.readline() != BEGIN:
+                raise LoadError("the flood did not begin")
+            yield
+        finally:
+            child.kill()
