@@ -75,7 +75,7 @@ class Coalescer(Generic[I, O]):
 
     async def _fly(self) -> None:
         await boarding()
-        taken = self._waiting.take(self._most)
+        taken = self._waiting.take(self._most, *self._long.values())
         load = [entry for entry in taken.items if not entry[1].cancelled()]  # its caller is gone, and nothing was done
         if taken.size >= LONG:
             self._long[asyncio.current_task()] = taken.owners

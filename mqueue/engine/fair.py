@@ -60,9 +60,12 @@ class Fair(Generic[T]):
         line.waiting.append((item, size))
         self.size += size
 
-    def take(self, most: int) -> Load[T]:
-        """What goes together next, of what waits: so much at most, or one that is more."""
+    def take(self, most: int, *served: set[str]) -> Load[T]:
+        """What goes together next, of what waits: so much at most, or one that is more. Whoever is being served already
+        comes after those who are not."""
         if len(self._lines) > 1:
+            for owner in set[str]().union(*served) & self._lines.keys():
+                self._lines[owner] = self._lines.pop(owner)
             return self._round(most)
         for owner, line in self._lines.items():
             taken, size = line.take(most, ANY)

@@ -53,6 +53,14 @@ def test_it_does_not_wait_with_what_is_large() -> None:
     assert fair.take(1_000).items == [("flood", 0)]
 
 
+def test_whoever_is_not_being_served_comes_first() -> None:
+    """Also where the flood has saved up for its turn."""
+    fair = filled({"flood": [TURN + 1] * 9, "quiet": [1]})
+    assert fair.take(1_000).owners == {"quiet"}
+    fair.add(("quiet", 1), 1, "quiet")
+    assert fair.take(1_000, {"flood"}).owners == {"quiet"}
+
+
 def test_those_who_all_want_more_than_there_is_get_by_their_weights() -> None:
     sizes = {"one": [1] * 9_000, "three": [1] * 9_000, "batches": [500] * 30}
     found = sent(filled(sizes, {"three": 3}), sizes, 40)
