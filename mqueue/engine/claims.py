@@ -70,16 +70,16 @@ class Claims:
             self._claim_refs, most=MOST, flights=FLIGHTS, name="claim", weights=weights
         )
         self._by_place: Coalescer[Ask, list[Claimed]] = Coalescer(
-            self._claim_places, most=MOST, flights=FLIGHTS, name="claim_cold"
+            self._claim_places, most=MOST, flights=FLIGHTS, name="claim_cold", weights=weights
         )
 
     async def refs(self, wanted: list[tuple[Ref, Lease]], owner: str) -> list[Claimed | None]:
         """For each ref its lease, or None where its row is not what the ref says."""
         return await self._by_ref.submit(wanted, len(wanted), owner)
 
-    async def head(self, ask: Ask) -> list[Claimed]:
+    async def head(self, ask: Ask, owner: str) -> list[Claimed]:
         """In order. Nobody may ask for a topic again before its answer is there."""
-        return await self._by_place.submit(ask, len(ask.leases))
+        return await self._by_place.submit(ask, len(ask.leases), owner)
 
     async def waiting_among(self, refs: Sequence[Ref]) -> list[Ref]:
         """Of refs that could not be claimed, those whose rows wait: they were not due yet by PostgreSQL's clock."""

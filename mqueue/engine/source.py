@@ -189,7 +189,7 @@ class Source:
         """Whether nothing more is due."""
         open_wants = [want for want in wants for _ in range(want.left)]
         async with self._one_at_a_time:
-            rows = await self._claims.head(Ask(self._topic, place, [want.lease for want in open_wants]))
+            rows = await self._claims.head(Ask(self._topic, place, [want.lease for want in open_wants]), self._name[0])
         all_taken = await self._hand_out(list(zip(rows, open_wants, strict=False)))
         return all_taken and len(rows) < len(open_wants)
 
