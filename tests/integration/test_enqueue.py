@@ -25,7 +25,7 @@ async def test_requests_that_come_together_share_commits(engine: Engine, namespa
     commits: list[int] = []
     commit = Inserts._commit
 
-    async def counted(self: Inserts, rows: list[Any]) -> Any:
+    async def counted(self: Inserts, rows: list[Any], owner: str) -> Any:
         commits.append(len(rows))
         return await commit(self, rows)
 
@@ -162,11 +162,11 @@ async def test_a_fenced_message_never_comes(engine: Engine, namespace: str, monk
     slow, go = asyncio.Event(), asyncio.Event()
     add = Inserts.add
 
-    async def held(self: Inserts, rows: list[Any]) -> Any:
+    async def held(self: Inserts, rows: list[Any], owner: str) -> Any:
         if rows[0][inserts.KEY] == "k" and not slow.is_set():
             slow.set()
             await go.wait()
-        return await add(self, rows)
+        return await add(self, rows, owner)
 
     await send(engine, message(namespace))
     monkeypatch.setattr(Inserts, "add", held)
@@ -187,9 +187,9 @@ async def test_requests_that_want_the_same_keys_for_different_topics_all_end(
     """However slow each is: else each would take the keys of the others before they get to use them."""
     add = Inserts.add
 
-    async def slow(self: Inserts, rows: list[Any]) -> Any:
+    async def slow(self: Inserts, rows: list[Any], owner: str) -> Any:
         await asyncio.sleep(0.03)
-        return await add(self, rows)
+        return await add(self, rows, owner)
 
     monkeypatch.setattr(Inserts, "add", slow)
     requests = [
