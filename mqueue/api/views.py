@@ -82,12 +82,11 @@ class VerbView(PlaneView):
         query = request.META.get("QUERY_STRING", "").encode("utf-8", "surrogateescape")
         body, headers = _body(request), headers_of(request, CREDENTIALS)
 
-        async def serve(held: Plane) -> Answer:
+        def asked(held: Plane) -> Request:
             client = Present(partial(held.verify, headers))
-            asked = Request(method, request.path_info, query, body, message_id, client)
-            return await self.handlers[method](held.engine, principal, asked)
+            return Request(method, request.path_info, query, body, message_id, client)
 
-        return _response(bridge().call(serve))
+        return _response(bridge().call(lambda held: self.handlers[method](held.engine, principal, asked(held))))
 
     get = post = patch = delete = answer
 

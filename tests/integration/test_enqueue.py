@@ -25,7 +25,7 @@ async def test_requests_that_come_together_share_commits(engine: Engine, namespa
     commits: list[int] = []
     commit = Inserts._commit
 
-    async def counted(self: Inserts, rows: list[Any], owner: str) -> Any:
+    async def counted(self: Inserts, rows: list[Any]) -> Any:
         commits.append(len(rows))
         return await commit(self, rows)
 
