@@ -43,7 +43,7 @@ class Enqueued:
 
 
 class Enqueuing:
-    def __init__(
+    def __init__(  # noqa: PLR0917
         self,
         cluster: Cluster,
         topics: Topics,

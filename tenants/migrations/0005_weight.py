@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("tenants", "0003_changes")]
+    dependencies = [("tenants", "0004_jobs")]
     operations = [
         migrations.AddField(
             model_name="quota",
