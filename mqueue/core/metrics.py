@@ -142,7 +142,7 @@ BATCH_SIZE = Distribution("mqueue_coalesced_batch_size", "Callers that shared on
 WAL_SECONDS = Distribution("mqueue_wal_seconds", "One write to the log of buffered messages, synced", buckets=QUICK)
 REFUSED = Counter("mqueue_buffer_refused_total", "Buffered messages that could not be committed, and were set aside")
 PUSHED_BACK = Counter("mqueue_pushed_back_total", "Requests that were told to try again, by code", ["reason"])
-REFUSED = Counter("mqueue_refused_total", "Requests that a quota or a limit refused", ["namespace", "limit"])
+LIMITED = Counter("mqueue_refused_total", "Requests that a quota or a limit refused", ["namespace", "limit"])
 ROUNDS = Counter("mqueue_daemon_rounds_total", "Rounds that a daemon finished", ["daemon"])
 
 # Looked up at a scrape: what each means, and its labels.
@@ -186,4 +186,4 @@ def failed(outcomes: Iterable[tuple[str, str, str | None]]) -> None:
 
 def refused(limit: str, namespace: str = OTHER) -> None:
     """Namespaces are bounded as topics are."""
-    REFUSED.labels(NAMES.shown((namespace, ""))[0] if namespace != OTHER else OTHER, limit).inc()
+    LIMITED.labels(NAMES.shown((namespace, ""))[0] if namespace != OTHER else OTHER, limit).inc()
