@@ -88,7 +88,8 @@ if __name__ == "__main__":
     POINTS[sys.argv[1]]()
     if sys.argv[3] == "api":
         line = serve._listen(conf().api.host, conf().api.port)
-        sys.argv = ["worker", "api", str(line.detach())]
+        _, word = os.pipe()  # nobody listens when it says that it serves
+        sys.argv = ["worker", "api", str(line.detach()), str(word)]
         worker.main()
     else:
         execute_from_command_line(["manage.py", "daemon", "all"])

@@ -464,7 +464,7 @@ async def test_a_topic_that_has_moved_finds_its_messages(shard: Shard) -> None:
     await shard.put("moved")
     slots = shard.engine.cluster.slots
     here, before = shard.database.number, slots._owners
-    slots._owners = tuple(1 - owner if owner == here else owner for owner in before)
+    slots._owners = slots._owners_for_writers = tuple(1 - owner if owner == here else owner for owner in before)
     try:
         there = Shard(shard.engine, shard.namespace)
         assert there.database is not shard.database
@@ -473,7 +473,7 @@ async def test_a_topic_that_has_moved_finds_its_messages(shard: Shard) -> None:
         query = "SELECT payload FROM message m JOIN topic t ON t.id = m.topic WHERE namespace = %s"
         assert await there.execute(query, shard.namespace) == [(b'"moved"',)]
     finally:
-        slots._owners = before
+        slots._owners = slots._owners_for_writers = before
     assert await shard.bodies() == []
 
 
