@@ -13,14 +13,14 @@ from mqueue.core.conf import Conf, Lake
 from shards.retention import LogPartition, Terms, connected, drop, expired, is_over, log_partitions, terms
 from tests.servers import conf_of, worker_number
 
-TODAY = datetime.datetime.now(datetime.UTC).date()
+TODAY = datetime.datetime.now(datetime.UTC).date  # asked each time: a run may pass midnight
 A_MESSAGE = """
 INSERT INTO message (id, topic, day, payload_bytes, priority, is_json, payload) VALUES (%s, %s, %s, 0, 5, false, '')
 """
 
 
 def before(days: int) -> datetime.date:
-    return TODAY - datetime.timedelta(days)
+    return TODAY() - datetime.timedelta(days)
 
 
 @pytest.fixture
@@ -48,7 +48,9 @@ def retained(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def days_there(connection: "psycopg.Connection[tuple[object, ...]]", parent: str) -> list[int]:
-    return [(TODAY - one.day).days for one in log_partitions(connection) if one.parent == parent and one.day < TODAY]
+    return [
+        (TODAY() - one.day).days for one in log_partitions(connection) if one.parent == parent and one.day < TODAY()
+    ]
 
 
 def test_days_past_their_retention_are_dropped(
@@ -68,7 +70,7 @@ def test_with_a_lake_the_task_leaves_it_to_the_pipeline(
 
 def test_a_day_with_a_live_delivery_stays(fresh: Conf, shard: "psycopg.Connection[tuple[object, ...]]") -> None:
     shard.execute("INSERT INTO delivery (id, due, topic, day, priority) VALUES (1, now(), 1, %s, 5)", [before(10)])
-    found = {(one.parent, (TODAY - one.day).days) for one in expired(shard, Terms(7, {}))}
+    found = {(one.parent, (TODAY() - one.day).days) for one in expired(shard, Terms(7, {}))}
     assert ("message", 10) not in found
     assert ("message", 11) in found
     assert ("event", 10) in found
@@ -78,9 +80,9 @@ def test_a_topic_that_keeps_longer_keeps_the_days_that_it_has_messages_of(
     shard: "psycopg.Connection[tuple[object, ...]]",
 ) -> None:
     shard.execute(A_MESSAGE, [1, 77, before(9)])
-    ended = {(TODAY - one.day).days for one in expired(shard, Terms(7, {77: 11, 78: 3})) if one.parent == "message"}
+    ended = {(TODAY() - one.day).days for one in expired(shard, Terms(7, {77: 11, 78: 3})) if one.parent == "message"}
     assert ended == {12, 11, 10, 8, 7, 6, 5, 4}  # the empty ones nobody wants
-    assert {(TODAY - one.day).days for one in expired(shard, Terms(3, {}))} == set(range(4, 13))
+    assert {(TODAY() - one.day).days for one in expired(shard, Terms(3, {}))} == set(range(4, 13))
 
 
 def test_terms_come_from_the_settings_and_are_never_shorter_than_a_key_lives(fresh: Conf) -> None:
@@ -98,7 +100,7 @@ def test_terms_come_from_the_settings_and_are_never_shorter_than_a_key_lives(fre
 
 @pytest.mark.parametrize(("days", "keep", "over"), [(8, 7, True), (7, 7, False), (2, 1, False), (3, 1, True)])
 def test_a_day_is_over_when_its_last_moment_is_old_enough(days: int, keep: int, over: bool) -> None:
-    assert is_over(before(days), TODAY, keep) is over
+    assert is_over(before(days), TODAY(), keep) is over
 
 
 def test_dropping_waits_for_no_insert_and_stops_none(
@@ -108,7 +110,7 @@ def test_dropping_waits_for_no_insert_and_stops_none(
         other.execute("SET statement_timeout = '1s'")
         for number, one in enumerate(expired(shard, Terms(7, {}))):
             drop(shard, one)
-            other.execute(A_MESSAGE, [number, 1, TODAY])
+            other.execute(A_MESSAGE, [number, 1, TODAY()])
 
 
 def test_a_drop_that_was_cut_off_is_finished_by_the_next(
