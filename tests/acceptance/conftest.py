@@ -4,12 +4,14 @@ Every test that asks for `service` or `http` runs against both, unless it carrie
 adapter does.
 """
 
+import secrets
 import sys
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from tests.acceptance.people import make_user, session
 from tests.servers import running, worker_number
 from tests.service import START_S, Service
 
@@ -74,3 +76,28 @@ def http(service: Service) -> Iterator[httpx.Client]:
     """With a token for everything."""
     with service.client() as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def root(services: Services) -> tuple[str, str]:
+    name = f"root-{secrets.token_hex(3)}"
+    return name, make_user(services["fast lane"], name, is_superuser=True)
+
+
+@pytest.fixture(scope="module")
+def staff(services: Services) -> tuple[str, str]:
+    name = f"staff-{secrets.token_hex(3)}"
+    return name, make_user(services["fast lane"], name)
+
+
+@pytest.fixture
+def browser(service: Service, root: tuple[str, str]) -> Iterator[httpx.Client]:
+    with session(service, *root) as browser:
+        yield browser
+
+
+@pytest.fixture
+def home(http: httpx.Client, namespace: str) -> str:
+    path = f"/api/v1/namespaces/{namespace}/"
+    assert http.put(path, json={}).status_code == 201
+    return path

@@ -3,44 +3,17 @@
 import html
 import re
 import secrets
-from collections.abc import Iterator
 
 import httpx
 import psycopg
 import pytest
 
 from tests.acceptance.calls import Json, once
-from tests.acceptance.conftest import Services
-from tests.acceptance.people import make_user, session
+from tests.acceptance.people import session
 from tests.service import Service
 
 pytestmark = once
 KEYS, TOPICS, HOMES = "/admin/tenants/key/", "/admin/tenants/topic/", "/admin/tenants/namespace/"
-
-
-@pytest.fixture(scope="module")
-def root(services: Services) -> tuple[str, str]:
-    name = f"root-{secrets.token_hex(3)}"
-    return name, make_user(services["fast lane"], name, is_superuser=True)
-
-
-@pytest.fixture(scope="module")
-def staff(services: Services) -> tuple[str, str]:
-    name = f"staff-{secrets.token_hex(3)}"
-    return name, make_user(services["fast lane"], name)
-
-
-@pytest.fixture
-def browser(service: Service, root: tuple[str, str]) -> Iterator[httpx.Client]:
-    with session(service, *root) as browser:
-        yield browser
-
-
-@pytest.fixture
-def home(http: httpx.Client, namespace: str) -> str:
-    path = f"/api/v1/namespaces/{namespace}/"
-    assert http.put(path, json={}).status_code == 201
-    return path
 
 
 def is_listed(browser: httpx.Client, listed: str, text: str) -> bool:

@@ -1,9 +1,7 @@
 """The admin's pages on messages over HTTP: what a role shows and allows, and that each act is on record once."""
 
 import re
-import secrets
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -13,38 +11,12 @@ import pytest
 from mqueue.api.support.urls import PAGES
 from shards.routing import slot_of
 from tests.acceptance.calls import Json, depth, die, get, once, put, settle, state_of
-from tests.acceptance.conftest import Services
-from tests.acceptance.people import make_user, session
+from tests.acceptance.people import session
 from tests.letters import bury
 from tests.service import Service
 
 pytestmark = once
 QUICK_S = 3.0
-
-
-@pytest.fixture(scope="module")
-def root(services: Services) -> tuple[str, str]:
-    name = f"root-{secrets.token_hex(3)}"
-    return name, make_user(services["fast lane"], name, is_superuser=True)
-
-
-@pytest.fixture(scope="module")
-def staff(services: Services) -> tuple[str, str]:
-    name = f"staff-{secrets.token_hex(3)}"
-    return name, make_user(services["fast lane"], name)
-
-
-@pytest.fixture
-def browser(service: Service, root: tuple[str, str]) -> Iterator[httpx.Client]:
-    with session(service, *root) as browser:
-        yield browser
-
-
-@pytest.fixture
-def home(http: httpx.Client, namespace: str) -> str:
-    path = f"/api/v1/namespaces/{namespace}/"
-    assert http.put(path, json={}).status_code == 201
-    return path
 
 
 def audit_of(http: httpx.Client, home: str) -> list[Json]:
