@@ -4,9 +4,11 @@ The parent keeps the socket open all the time, so who connects meanwhile waits i
 reset: whichever worker is there takes him.
 """
 
+import ctypes
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -14,6 +16,10 @@ import time
 KILL_AFTER_S = 10.0  # a worker drains for 8
 READY_WITHIN_S = 30.0
 RESTART_DELAY_S = 0.5  # for a worker that did not live long
+
+SO_ATTACH_FILTER = 26  # Linux; the module `socket` does not name it
+# In the kernel's classic packet filter: load the flags of TCP, keep SYN and ACK, drop what is a SYN alone, let pass.
+WITHOUT_SYN = [(0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF)]
 
 
 class Worker:
@@ -91,6 +97,7 @@ class Place:
 
     def close(self) -> None:
         """Nobody else is let in; those who are under way are served to their end, on all places at once."""
+        let_nobody_begin(self._line)
         self._line.close()
         self._leaving += [worker.ask_to_leave() for worker in (self._worker, self._coming) if worker]
         self._coming = None
@@ -120,6 +127,15 @@ class Place:
             coming.kill()
             coming.forget()
             self._coming = None
+
+
+def let_nobody_begin(line: socket.socket) -> None:
+    """Between the last accept of a worker and its close, somebody could still connect, and would be reset with a
+    request in his hands. A connection whose first packet is dropped comes again in a second, and is refused then."""
+    if sys.platform == "linux":
+        steps = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in WITHOUT_SYN))
+        program = struct.pack("HP", len(WITHOUT_SYN), ctypes.addressof(steps))
+        line.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
 def say(text: str) -> None:

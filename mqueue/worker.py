@@ -13,7 +13,7 @@ from uvicorn.config import Config
 from mqueue.core.conf import conf
 
 DRAIN_S = 8  # for requests that are under way when we are told to stop
-TURNS = 2  # of the event loop: what has connected by now is accepted
+LET_IN_S = 0.1  # who has begun to connect when we are told to stop, is let in
 APPLICATIONS = {
     "api": ("mqueue.asgi:application", "mqueue.api.wire:Wire"),
     "metrics": ("mqueue.exporter:application", "httptools"),
@@ -58,10 +58,10 @@ class Server(uvicorn.Server):
         os.close(self._word)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Whoever lies in the queue of a socket when its last holder closes it would be reset: so they are let in."""
+        """Whoever lies in the queue of a socket when its last holder closes it would be reset: so they are let in.
+        Nobody else begins to connect when all leave (`let_nobody_begin`)."""
         self.lifespan.state["draining"] = True
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
+        await asyncio.sleep(LET_IN_S)
         await super().shutdown(sockets)
 
 
