@@ -105,8 +105,9 @@ def _counting_env(conf: Conf, name: str) -> dict[str, str]:
 
 
 def _our_env(conf: Conf) -> dict[str, str]:
-    paths = {"PYTHONPATH": str(ROOT), "MQUEUE_DATA": str(conf.data), "DJANGO_SETTINGS_MODULE": "mqueue.settings"}
-    return dict(os.environ) | paths
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    ours = {"PYTHONPATH": path, "MQUEUE_DATA": str(conf.data), "DJANGO_SETTINGS_MODULE": "mqueue.settings"}
+    return dict(os.environ) | ours
 
 
 def _server_env(conf: Conf) -> dict[str, str]:

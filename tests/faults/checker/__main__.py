@@ -23,7 +23,6 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=150.0, help="messages a second, about (150)")
     parser.add_argument("--pace", type=float, default=1.0, help="0.3: faults and pauses take a third of their time")
     parser.add_argument("--once", action="store_true", help="each fault once, and then stop")
-    parser.add_argument("--buffered", action="store_true", help="two of the topics are of durability buffered")
     parser.add_argument("--keep", action="store_true", help="keep the records of a good run, too")
     parser.add_argument("--judge", type=Path, metavar="FOLDER", help="judge records that were kept")
     chosen = parser.parse_args()
@@ -49,7 +48,6 @@ def main() -> int:
         pace=chosen.pace,
         rate=chosen.rate,
         once=chosen.once,
-        buffered=chosen.buffered,
         keep=chosen.keep,
     )
     return 0 if run(options) else 1

@@ -20,6 +20,7 @@ from tests.faults.checker.verdict import Verdict
 from tests.faults.checker.watch import Watch
 
 PROCESSES = 3
+BUFFERED = 2  # topics, one on each shard, of durability buffered
 DRAIN_S, STOP_S = 90.0, 60.0
 
 
@@ -31,7 +32,6 @@ class Options:
     pace: float
     rate: float
     once: bool
-    buffered: bool
     keep: bool
 
 
@@ -107,7 +107,7 @@ def _drive(options: Options, folder: Path, records: Path) -> None:
     began = time.monotonic()
     with Stage(folder, disks=disks) as stage:
         print(f"everything is up after {time.monotonic() - began:.1f} s; {folder}", flush=True)
-        buffered = stage.topics[-2:] if options.buffered else []
+        buffered = stage.topics[-BUFFERED:]
         for topic in buffered:
             _make_buffered(stage, topic)
         (records / "meta.json").write_text(json.dumps({"topics": stage.topics, "buffered": buffered}))
@@ -116,6 +116,7 @@ def _drive(options: Options, folder: Path, records: Path) -> None:
         loads = [Load(stage, records, number, options, run_offset) for number in range(PROCESSES)]
         try:
             Schedule(stage, names, options.seed, records, options.pace).run(options.seconds, once=options.once)
+            stage.mover.finish()
             _drain(stage, loads)
         finally:
             for load in loads:

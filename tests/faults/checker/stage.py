@@ -15,10 +15,12 @@ import psutil
 
 from mqueue.core import tokens
 from mqueue.core.conf import ROOT
+from shards.resharding.record import read_owners
 from shards.routing import default_owners, slot_of
 from tests.faults.checker.disks import Disk
 from tests.faults.checker.lines import Lines
 from tests.faults.checker.messages import NAMESPACE
+from tests.faults.checker.mover import Mover
 from tests.faults.checker.postgres import Postgres
 from tests.faults.checker.server import Server
 from tests.faults.checker.valkey import Valkey
@@ -28,6 +30,7 @@ from tests.service import SECRET, Service
 SHARDS, API_WORKERS, TOPICS_A_SHARD = 2, 2, 4
 KINDS = ("prefetcher", "leases", "flusher", "usage")
 DAY_S = 86_400
+STEPPING = Path(__file__).parent / "points"
 
 
 class Daemon:
@@ -85,6 +88,8 @@ class Stage:
         self.redis = Valkey("redis", folder / "redis", disk[1])
         self.servers: dict[str, Server] = {one.name: one for one in (self.control, *self.shards, self.redis)}
         self._more_env = env or {}
+        self.points = folder / "points"
+        self.points.mkdir()
         self.seconds: dict[str, Daemon] = {}
 
     def __enter__(self) -> Self:
@@ -98,6 +103,8 @@ class Stage:
             self.service = Service(self.folder / "data", self._env())
             ends.callback(self.service.end)
             self.service.start()
+            self.mover = Mover(self.service.env, self.folder / "mover.log")
+            ends.callback(self.mover.close)
             for kind in KINDS:
                 self.seconds[kind] = Daemon(kind, self.service.env, self.folder / f"{kind}.log")
                 ends.callback(self.seconds[kind].close)
@@ -128,7 +135,8 @@ class Stage:
         return self.topics[len(self.topics) // 2 :]
 
     def shard_of(self, topic: str) -> int:
-        return self.topics.index(topic) % SHARDS
+        """Where it lives now."""
+        return read_owners(self.control.url)[slot_of(NAMESPACE, topic)]
 
     def database(self, rng: Random) -> Postgres:
         """Any of them; a shard more often."""
@@ -172,4 +180,6 @@ class Stage:
             "CONTROL_DATABASE_URL": url(self.control),
             "REDIS_URL": f"redis://127.0.0.1:{self.lines.ports['redis']}/0",
             "MQUEUE_API_WORKERS": str(API_WORKERS),
+            "PYTHONPATH": str(STEPPING),
+            "CHECKER_POINTS": str(self.points),
         } | self._more_env
