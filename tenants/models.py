@@ -135,6 +135,7 @@ class Quota(models.Model):
     bytes_per_minute = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
     max_stored = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
     max_in_flight = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
+    max_topics = models.BigIntegerField(null=True, blank=True, validators=between(*QUOTA))
     weight = models.IntegerField(null=True, blank=True, validators=between(*WEIGHT))
     changed = models.BigIntegerField(db_default=0, editable=False, db_index=True)
 

@@ -82,6 +82,7 @@ class QuotaChange(Struct, frozen=True):
     bytes_per_minute: Amount | UnsetType | None = UNSET
     max_stored: Amount | UnsetType | None = UNSET
     max_in_flight: Amount | UnsetType | None = UNSET
+    max_topics: Amount | UnsetType | None = UNSET
     weight: Annotated[int, Meta(ge=WEIGHT[0], le=WEIGHT[1])] | UnsetType | None = UNSET
 
 
@@ -90,6 +91,7 @@ class Quotas(Struct, frozen=True):
     bytes_per_minute: int | None
     max_stored: int | None
     max_in_flight: int | None
+    max_topics: int | None
     weight: int | None
 
 

@@ -4,7 +4,8 @@ A topic or a namespace that was deleted keeps its row and number, since rows on 
 it; its next message makes it again.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -41,6 +42,20 @@ JOIN topic t ON t.namespace_id = n.id AND t.name = wanted.topic
 """
 
 
+LOCK_NAMESPACES = """
+SELECT 1 FROM namespace WHERE name = ANY(%(namespaces)s) ORDER BY id FOR NO KEY UPDATE
+"""
+NOT_DELETED = """
+SELECT n.name, t.name, t.id FROM unnest(%(namespaces)s::text[], %(topics)s::text[]) AS wanted (namespace, topic)
+JOIN namespace n ON n.name = wanted.namespace JOIN topic t ON t.namespace_id = n.id AND t.name = wanted.topic
+LEFT JOIN topic_settings s ON s.topic_id = t.id WHERE s.deleted_at IS NULL
+"""
+COUNT_TOPICS = """
+SELECT count(*) FROM topic t JOIN namespace n ON n.id = t.namespace_id LEFT JOIN topic_settings s ON s.topic_id = t.id
+WHERE n.name = %(namespace)s AND s.deleted_at IS NULL
+"""
+
+
 async def find_topics(connection: AsyncConnection[Any], names: Iterable[Name]) -> dict[Name, int]:
     """Those that exist, or existed."""
     return _by_name(await (await connection.execute(FIND, _columns(names))).fetchall())
@@ -58,6 +73,22 @@ async def make_topics(
     await connection.execute(MAKE_TOPICS, columns)
     await connection.execute(REVIVE_TOPICS, columns)
     return _by_name(await (await connection.execute(FIND_LIVE, columns)).fetchall())
+
+
+async def exceeded(connection: AsyncConnection[Any], names: Iterable[Name], most: Mapping[str, int]) -> str | None:
+    """A namespace that would have more topics than it may, if these were made. Until the transaction ends, nobody else
+    makes topics in those that are limited, and asks here first."""
+    limited = {name for name in names if name[0] in most}
+    if not limited:
+        return None
+    namespaces = sorted({namespace for namespace, _ in limited})
+    await connection.execute(LOCK_NAMESPACES, {"namespaces": namespaces})
+    new = limited - _by_name(await (await connection.execute(NOT_DELETED, _columns(limited))).fetchall()).keys()
+    for namespace, wanted in Counter(namespace for namespace, _ in new).items():
+        row = await (await connection.execute(COUNT_TOPICS, {"namespace": namespace})).fetchone()
+        if row and row[0] + wanted > most[namespace]:
+            return namespace
+    return None
 
 
 def _by_name(rows: Iterable[tuple[str, str, int]]) -> dict[Name, int]:

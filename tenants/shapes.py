@@ -57,7 +57,8 @@ def quota_of(home: models.Namespace) -> models.Quota | None:
 def quotas(home: models.Namespace, found: models.Quota | None) -> Quotas:
     """Without a record, what NAMESPACE_QUOTAS says counts."""
     if found is None:
-        return Quotas(conf().namespace_quotas.get(home.name), None, None, None, None)
+        none = dict.fromkeys(QUOTAS)
+        return Quotas(**none | {"messages_per_minute": conf().namespace_quotas.get(home.name)})
     return Quotas(**{name: getattr(found, name) for name in QUOTAS})
 
 

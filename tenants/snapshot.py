@@ -18,7 +18,8 @@ SELECT topic_id, visibility_ms, max_retries, retry_strategy, retry_base_ms, retr
 FROM topic_settings WHERE changed > %(since)s
 """
 QUOTAS = """
-SELECT n.name AS namespace, q.messages_per_minute, q.bytes_per_minute, q.max_stored, q.max_in_flight, q.weight
+SELECT n.name AS namespace, q.messages_per_minute, q.bytes_per_minute, q.max_stored, q.max_in_flight,
+       q.max_topics, q.weight
 FROM namespace_quota q JOIN namespace n ON n.id = q.namespace_id WHERE q.changed > %(since)s
 """
 KEYS = """
@@ -58,6 +59,7 @@ class Quotas:
     bytes_per_minute: int | None = None
     max_stored: int | None = None
     max_in_flight: int | None = None
+    max_topics: int | None = None
     weight: int | None = None
 
     @property

@@ -3,17 +3,27 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from mqueue.core.errors import NamespaceNotFound
+from psycopg import AsyncConnection
+
+from mqueue.core import metrics
+from mqueue.core.errors import NamespaceNotFound, QuotaExceeded
 from mqueue.engine.coalesce import Coalescer
 from shards.cluster import Cluster
 from shards.pools import Database
 from shards.sql import statement
-from tenants.registry import Name, find_topics, make_topics
+from tenants.registry import Name, exceeded, find_topics, make_topics
 from tenants.settings_cache import SettingsCache
 from tenants.snapshot import TopicSettings
 
 LOOK_AGAIN_S = 0.1
+FULL_RETRY_S = 1.0  # nobody knows when there will be room
+
+
+def _whole(connection: AsyncConnection[Any], needed: object) -> contextlib.AbstractAsyncContextManager[Any]:
+    """A transaction, where one is needed; without, topics that race lock one statement long."""
+    return connection.transaction() if needed else contextlib.nullcontext()
 
 
 class Topics:
@@ -88,7 +98,12 @@ class Topics:
         return self._remember(found)
 
     async def _make(self, names: set[Name]) -> dict[Name, int]:
-        async with self._cluster.control.connection() as connection:
+        most = {namespace: limit for namespace, _ in names if (limit := self._settings.quota(namespace).max_topics)}
+        async with self._cluster.control.connection() as connection, _whole(connection, most):
+            if namespace := await exceeded(connection, names, most):
+                metrics.refused("max_topics", namespace)
+                detail = f"max_topics of the namespace {namespace} is used up"
+                raise QuotaExceeded(detail, retry_after_s=FULL_RETRY_S)
             found = await make_topics(connection, names, with_namespaces=self._auto_create_namespaces)
         missing = sorted({namespace for namespace, _ in names - found.keys()})
         if missing:

@@ -192,7 +192,9 @@ def test_topics_are_listed_in_pages_and_filtered(http: httpx.Client, home: str) 
 
 def test_quotas_are_set_one_by_one_and_all_at_once(http: httpx.Client, home: str) -> None:
     path = home + "quotas/"
-    none = dict.fromkeys(("messages_per_minute", "bytes_per_minute", "max_stored", "max_in_flight", "weight"))
+    none = dict.fromkeys(
+        ("messages_per_minute", "bytes_per_minute", "max_stored", "max_in_flight", "max_topics", "weight")
+    )
     assert http.get(path).json() == none
     assert http.patch(path, json={"max_stored": 10}).json() == none | {"max_stored": 10}
     assert http.patch(path, json={"max_in_flight": 3}).json() == none | {"max_stored": 10, "max_in_flight": 3}

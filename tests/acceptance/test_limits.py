@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -140,6 +142,29 @@ def test_a_topic_hands_out_at_its_rate(http: httpx.Client, namespace: str) -> No
     for _ in range(3):
         assert len(get(http, namespace, wait_ms=5_000, limit=9)) == 1
     assert 1.9 < time.monotonic() - began < 3
+
+
+def test_a_tenant_names_no_more_topics_than_it_may(http: httpx.Client, namespace: str) -> None:
+    limit(http, namespace, max_topics=5)
+
+    def name(*topics: str) -> httpx.Response:
+        return http.post("/enqueue", json=[{"namespace": namespace, "topic": topic, "body": 1} for topic in topics])
+
+    with ThreadPoolExecutor(8) as racing:
+        answers = list(racing.map(name, [f"t{n}" for n in range(40)]))
+    assert Counter(answer.status_code for answer in answers) == {200: 5, 429: 35}
+    for answer in answers:
+        if answer.status_code == 429:
+            is_problem(answer, 429, "quota_exceeded")
+    (there,) = [f"t{n}" for n, answer in enumerate(answers) if answer.status_code == 200][:1]
+    assert name(there, "new").status_code == 429  # all of a request, or nothing
+    assert depth(http, namespace, there)["ready"] == 1
+    assert name(there).status_code == 200
+    assert http.get("/dequeue", params={"namespace": namespace, "topic": "unknown"}).json() == []
+    assert http.delete(f"/api/v1/namespaces/{namespace}/topics/{there}/?force=true").status_code == 204
+    time.sleep(SEEN_S)
+    assert name("new").status_code == 200
+    assert name(there).status_code == 429
 
 
 def test_a_poll_whose_key_was_revoked_gets_nothing(service: Service, http: httpx.Client, namespace: str) -> None:

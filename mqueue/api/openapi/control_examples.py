@@ -42,6 +42,7 @@ QUOTAS: Json = {
     "bytes_per_minute": None,
     "max_stored": None,
     "max_in_flight": 1000,
+    "max_topics": None,
     "weight": None,
 }
 MEMBER: Json = {"user": "ada", "role": "operator", "created_at": AT}
