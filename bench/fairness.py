@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from bench.child import LoadError, Sample, run
-from bench.fairness_load import FLOOD, QUIET
+from bench.fairness_load import BATCH, FLOOD, QUIET
 from bench.rows import Row, Series
 from bench.service import TOKEN_LIFETIME_S, Service
 from bench.speak import BEGIN
@@ -22,18 +22,20 @@ from mqueue.core.conf import ROOT
 
 RATE, TIMES = 20, 100  # of the neighbour, and how much more the flood sends
 LEAST_S = 15.0  # the 99th percentile of fewer requests would be a matter of luck
-CEILING = 3.0
+CEILINGS = dict.fromkeys(("fairness", "fairness_quota", "fairness_batches"), 3.0)
 VERBS = ("enqueue", "dequeue")
 SINGLES = {"rate": RATE * TIMES, "connections": 128, "batches": False}
 FLOODS: dict[str, dict[str, Any]] = {
     "fairness": SINGLES,
     "fairness_quota": SINGLES,
-    "fairness_batches": {"rate": 0, "connections": 8, "batches": True},
+    "fairness_batches": {"rate": RATE * TIMES / BATCH, "connections": 8, "batches": True},
+    "fairness_saturated": {"rate": None, "connections": 8, "batches": True},
 }
 TITLES = {
     "fairness": f"beside {TIMES} times as much",
     "fairness_quota": f"beside {TIMES} times as much, of which a quota refuses nine tenths",
-    "fairness_batches": "beside eight connections that enqueue 1,000 a request, as fast as they are answered",
+    "fairness_batches": f"beside {TIMES} times as much, {BATCH:,} a request",
+    "fairness_saturated": f"beside eight connections that enqueue {BATCH:,} a request, as fast as they are answered",
 }
 NAMES = tuple(FLOODS)
 
@@ -52,7 +54,7 @@ def scene(stage: Stage, names: set[str]) -> list[Row]:
                 with flooding(service, FLOODS[name]):
                     note(series, try_once(stage, f"the neighbour {TITLES[name]}", measured))
     return [
-        Row(f"{name}_{verb}", series[verb].title, "us", series[verb], alone[verb], at_most=CEILING)
+        Row(f"{name}_{verb}", series[verb].title, "us", series[verb], alone[verb], at_most=CEILINGS.get(name))
         for name, series in beside.items()
         for verb in VERBS
     ]

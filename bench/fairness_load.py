@@ -77,10 +77,13 @@ def cycles(requests: Requests, park: Callable[[int], None], number: int) -> Scri
             yield requests.post("/ack", leased)
 
 
-def batches(requests: Requests) -> Script:
-    """As fast as they are answered."""
+def batches(requests: Requests, park: Callable[[int], None] | None, number: int) -> Script:
+    """Each time when it is let go; or as fast as they are answered."""
     add = requests.post("/enqueue", json.dumps([message(FLOOD)] * BATCH).encode())
     while True:
+        if park:
+            park(number)
+            yield None
         yield add
 
 
@@ -89,10 +92,12 @@ def ended(error: Exception | None) -> None:
 
 
 async def flood(spec: dict[str, Any]) -> dict[str, Any]:
-    """So many cycles a second over all connections; or batches of a thousand messages."""
+    """So many cycles, or batches of a thousand, a second over all connections; without a rate, all they can."""
     requests, parked, connections = Requests(spec["token"]), deque[int](), list[Flooding]()
+    rate = spec["rate"] or 0
     for n in range(spec["connections"]):
-        script = batches(requests) if spec["batches"] else cycles(requests, parked.append, n)
+        park = parked.append if rate else None
+        script = batches(requests, park, n) if spec["batches"] else cycles(requests, parked.append, n)
         made = partial(Flooding, script, ended)
         _, connection = await asyncio.get_running_loop().create_connection(made, "127.0.0.1", spec["ports"][0])
         connections.append(connection)
@@ -102,7 +107,7 @@ async def flood(spec: dict[str, Any]) -> dict[str, Any]:
     began, started = time.perf_counter(), 0
     while time.perf_counter() < began + spec["seconds"]:
         await asyncio.sleep(TICK_S)
-        wanted = int((time.perf_counter() - began) * spec["rate"])
+        wanted = int((time.perf_counter() - began) * rate)
         while parked and started < wanted:
             started += 1
             connections[parked.popleft()].go()
