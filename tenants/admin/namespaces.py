@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from msgspec import Struct
 from unfold.admin import StackedInline, TabularInline
 
+from mqueue.core.conf import conf
 from tenants import access, shapes
 from tenants.admin.door import AuditedAdmin, asker, may
 from tenants.askers import Asker
@@ -39,8 +40,18 @@ class OfNamespace:
     has_add_permission = has_delete_permission = has_change_permission
 
 
+class SeededQuotas(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+    """Begins with what NAMESPACE_QUOTAS says: whoever sets another limit shall not lift this one unawares."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if seed := conf().namespace_quotas.get(self.instance.name):
+            self.initial_extra = [{"messages_per_minute": seed}]
+
+
 class QuotaInline(OfNamespace, StackedInline):  # type: ignore[misc]
     model = Quota
+    formset = SeededQuotas
     can_delete = False
     verbose_name_plural = "Quotas; empty is no limit, and the weight 1"
 

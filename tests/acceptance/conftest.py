@@ -15,6 +15,8 @@ from tests.acceptance.people import make_user, session
 from tests.servers import running, worker_number
 from tests.service import START_S, Service
 
+SEEDED = "seeded-by-the-environment"
+
 
 class Services:
     """Each starts when the first test needs it."""
@@ -23,7 +25,7 @@ class Services:
         servers, number = running(), worker_number()
         self._prefix = f"s{number}"
         self._data = servers.data / f"service-{number}"
-        self._env = servers.environment(self._prefix, 32 + number)
+        self._env = servers.environment(self._prefix, 32 + number) | {"NAMESPACE_QUOTAS": f"{SEEDED}=77"}
         self._started: dict[str, Service] = {}
 
     def __getitem__(self, adapter: str) -> Service:

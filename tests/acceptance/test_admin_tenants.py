@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.acceptance.calls import Json, once
+from tests.acceptance.conftest import SEEDED
 from tests.acceptance.people import session
 from tests.service import Service
 
@@ -75,6 +76,18 @@ def test_quotas_are_edited_in_place(
     assert save(browser, path).url.path == HOMES  # nothing changed
     assert len(audit_of(http, home)) == count
     assert save(browser, path, **{"quota-0-max_stored": "0"}).url.path == path  # no quota
+
+
+def test_a_quota_of_the_environment_stays_when_another_is_set(browser: httpx.Client, http: httpx.Client) -> None:
+    home = f"/api/v1/namespaces/{SEEDED}/"
+    assert http.put(home, json={}).is_success
+    path = page_of(browser, HOMES, SEEDED)
+    assert save(browser, path, description="Mail").url.path == HOMES  # no quota is touched
+    assert save(browser, path, **{"quota-0-weight": "3"}).url.path == HOMES
+    quotas = http.get(home + "quotas/").json()
+    assert (quotas["messages_per_minute"], quotas["weight"]) == (77, 3)
+    assert save(browser, path, **{"quota-0-messages_per_minute": ""}).url.path == HOMES
+    assert http.get(home + "quotas/").json()["messages_per_minute"] is None
 
 
 def test_members_are_added_and_removed(
