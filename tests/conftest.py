@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -14,6 +15,9 @@ from mqueue.core.conf import Conf, conf
 from mqueue.engine.engine import Engine
 from shards.cluster import Cluster
 from tests.servers import running, worker_number
+
+hypothesis.settings.register_profile("mqueue", deadline=None)  # a busy machine says nothing about an example
+hypothesis.settings.load_profile("mqueue")
 
 
 @pytest.fixture(scope="session")

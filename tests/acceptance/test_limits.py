@@ -37,18 +37,19 @@ def refused(answer: httpx.Response, code: str = "quota_exceeded") -> int:
 
 
 def test_a_refusal_says_exactly_when_to_come_again(http: httpx.Client, namespace: str) -> None:
-    limit(http, namespace, messages_per_minute=60)
-    is_problem(add(http, namespace, 7), 413, "too_large")
-    assert add(http, namespace, 6).status_code == 200
+    limit(http, namespace, messages_per_minute=20)
+    is_problem(add(http, namespace, 3), 413, "too_large")
+    sent = time.monotonic()
+    assert add(http, namespace, 2).status_code == 200
     wait_s = refused(add(http, namespace)) / 1000
     began = time.monotonic()
-    assert 0.5 < wait_s <= 1.0
-    time.sleep(wait_s - 0.15)
+    assert 3.0 - (began - sent) <= wait_s <= 3.0
+    time.sleep(max(0.0, wait_s - 1.0))
     refused(add(http, namespace))
     time.sleep(max(0.0, began + wait_s + 0.005 - time.monotonic()))
     assert add(http, namespace).status_code == 200
     refused(add(http, namespace))
-    assert depth(http, namespace)["ready"] == 7
+    assert depth(http, namespace)["ready"] == 3
 
 
 def test_what_was_there_already_or_cannot_be_read_costs_nothing(http: httpx.Client, namespace: str) -> None:
@@ -64,10 +65,13 @@ def test_what_was_there_already_or_cannot_be_read_costs_nothing(http: httpx.Clie
 def test_bytes_count_as_they_are_stored(http: httpx.Client, namespace: str) -> None:
     limit(http, namespace, bytes_per_minute=6_000)
     is_problem(add(http, namespace, body="x" * 599), 413, "too_large")
+    sent = time.monotonic()
     assert add(http, namespace, body="x" * 598).status_code == 200
-    assert 4_000 < refused(add(http, namespace, 5, body="x" * 98)) <= 5_000
+    wait_ms = refused(add(http, namespace, 5, body="x" * 98))
+    assert 5_000 - 1_000 * (time.monotonic() - sent) <= wait_ms <= 5_000
     decoded: Json = {"namespace": namespace, "topic": "t", "payload": "eHh4" * 100}
-    assert 2_000 < refused(http.post("/enqueue", json=decoded)) <= 3_000
+    wait_ms = refused(http.post("/enqueue", json=decoded))
+    assert 3_000 - 1_000 * (time.monotonic() - sent) <= wait_ms <= 3_000
 
 
 def test_limits_are_lifted_live(http: httpx.Client, namespace: str) -> None:
@@ -129,19 +133,18 @@ def test_a_lease_that_runs_out_makes_room_for_who_waits(http: httpx.Client, name
 def test_a_topic_hands_out_at_its_rate(http: httpx.Client, namespace: str) -> None:
     for _ in range(9):
         put(http, namespace)
-    rate = {"capacity": 3, "refill_per_s": 2}
+    rate = {"capacity": 3, "refill_per_s": 1}
     assert http.patch(f"/api/v1/namespaces/{namespace}/topics/t/", json={"rate": rate}).status_code == 200
     time.sleep(SEEN_S)
+    sent = time.monotonic()
     assert len(get(http, namespace, limit=9)) == 3
-    began = time.monotonic()
     asked = {"namespace": namespace, "topic": "t"}
     wait_s = refused(http.get("/dequeue", params=asked), "rate_limited") / 1000
-    assert 0.3 < wait_s <= 0.5
+    assert 1.0 - (time.monotonic() - sent) <= wait_s <= 1.0
     time.sleep(wait_s + 0.005)  # from the answer on: a request takes its time
-    assert len(get(http, namespace, limit=9)) == 1
     for _ in range(3):
         assert len(get(http, namespace, wait_ms=5_000, limit=9)) == 1
-    assert 1.9 < time.monotonic() - began < 3
+    assert time.monotonic() - sent >= 2.99
 
 
 def test_a_tenant_names_no_more_topics_than_it_may(http: httpx.Client, namespace: str) -> None:

@@ -86,11 +86,15 @@ async def test_above_it_is_right_to_two_hundredths_and_costs_few_calls(
         return await real(limits, requests)
 
     monkeypatch.setattr(Limits, "take", take)
-    bucket = Bucket(each_us=1e6 / 5_000, full_us=1e6)  # 5,000 a second, as many at once
+    bucket = per_second(1_000, 1_000)
     began = time.monotonic()
     found = await counted(processes, bucket, namespace, 2.0)
     took = time.monotonic() - began
-    assert 0.98 * (5_000 + 5_000 * 2.0) <= found <= 1.02 * (5_000 + 5_000 * took)
+    assert found <= 1.02 * (1_000 + 1_000 * took)
+    ask = Ask(namespace, bucket, 5_000, 1)  # what a busy machine was too slow to take is there still
+    left = await processes[0].take([ask])
+    found += 0 if isinstance(left, Refusal) else left[0]
+    assert found >= 0.98 * (1_000 + 1_000 * took)
     assert calls < found  # what there is to take ahead is taken at once; after that they ask as tokens come
 
 
@@ -168,20 +172,22 @@ async def test_a_request_above_the_burst_is_too_large(engine: Engine, namespace:
     limit(engine, namespace, messages_per_minute=50)
     with pytest.raises(TooLarge):
         await engine.enqueue_within_quotas("p", [message(namespace)] * 6)
+    began = time.monotonic()
     assert (await engine.enqueue_within_quotas("p", [message(namespace)] * 5)).error is None
     with pytest.raises(QuotaExceeded) as refused:
         await engine.enqueue_within_quotas("p", [message(namespace)])
-    assert 1.0 < (refused.value.retry_after_s or 0) <= 1.2
+    assert 1.2 - (time.monotonic() - began) <= (refused.value.retry_after_s or 0) <= 1.2
 
 
 async def test_bytes_are_those_of_the_payloads(engine: Engine, namespace: str) -> None:
     limit(engine, namespace, bytes_per_minute=1_000)
     with pytest.raises(TooLarge):
         await engine.enqueue_within_quotas("p", [message(namespace, body="x" * 99)])  # and its quotes
+    began = time.monotonic()
     await engine.enqueue_within_quotas("p", [message(namespace, body="x" * 58), message(namespace, body="x" * 38)])
     with pytest.raises(QuotaExceeded) as refused:
         await engine.enqueue_within_quotas("p", [message(namespace, body="x" * 48)])
-    assert 2.8 < (refused.value.retry_after_s or 0) <= 3.0
+    assert 3.0 - (time.monotonic() - began) <= (refused.value.retry_after_s or 0) <= 3.0
 
 
 async def test_what_was_not_added_is_given_back(engine: Engine, namespace: str, monkeypatch: Any) -> None:
@@ -315,12 +321,13 @@ async def rated(engine: Engine, namespace: str, rate: Rate, count: int = 20) -> 
 
 
 async def test_a_topic_hands_out_at_its_rate(engine: Engine, namespace: str) -> None:
-    await rated(engine, namespace, Rate(5, 10))
+    await rated(engine, namespace, Rate(5, 0.5))
+    began = time.monotonic()
     assert len(await engine.dequeue("c", Dequeue(namespace, "t", limit=20))) == 5
     with pytest.raises(RateLimited) as refused:
         await engine.dequeue("c", Dequeue(namespace, "t"))
     assert refused.value.code == "rate_limited"
-    assert 0.05 < (refused.value.retry_after_s or 0) <= 0.1
+    assert 2.0 - (time.monotonic() - began) <= (refused.value.retry_after_s or 0) <= 2.0
     await asyncio.sleep(refused.value.retry_after_s or 0)
     assert len(await engine.dequeue("c", Dequeue(namespace, "t", limit=20))) == 1
 
