@@ -88,12 +88,16 @@ _TYPES: "dict[type[Array], tuple[int, int, Callable[[Any], bytes]]]" = {
 def array(kind: type[Array], values: Sequence[Any]) -> Array | None:
     """None for nothing but nulls."""
     _, oid, write = _TYPES[kind]
-    if None in values:
-        if not any(value is not None for value in values):
-            return None
-        parts = [_NULL if value is None else write(value) for value in values]
-        return kind(_HEADER.pack(1, 1, oid, len(values), 1) + b"".join(parts))
-    return kind(_HEADER.pack(1, 0, oid, len(values), 1) + b"".join([write(value) for value in values]))
+    has_null = None in values
+    if has_null and not any(value is not None for value in values):
+        return None
+    parts: list[bytes] = []
+    before, part = None, _NULL
+    for value in values:
+        if value is not before:  # columns repeat themselves: topics, consumers, epochs
+            before, part = value, _NULL if value is None else write(value)
+        parts.append(part)
+    return kind(_HEADER.pack(1, has_null, oid, len(values), 1) + b"".join(parts))
 
 
 def _register(kind: type[Array], array_oid: int) -> None:

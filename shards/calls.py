@@ -7,8 +7,9 @@ from shards.pools import Database
 
 
 async def fetch(database: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:
+    """Rows travel in binary: neither side writes or reads times and payloads as text."""
     async with database.connection() as connection:
-        return await (await connection.execute(query, parameters)).fetchall()
+        return await (await connection.execute(query, parameters, binary=True)).fetchall()
 
 
 async def change(database: Database, query: LiteralString, parameters: dict[str, Any]) -> list[Any]:

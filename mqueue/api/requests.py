@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -13,6 +13,7 @@ from mqueue.core import messages
 from mqueue.core.errors import Invalid, TooLarge
 from mqueue.core.messages import DeadChoice, Find, Message, Move, Settle
 
+SHORT = 512  # bytes of a query that is worth remembering
 T = TypeVar("T")
 S = TypeVar("S", bound=Settle)
 _many_messages = msgspec.json.Decoder(list[Message])
@@ -55,11 +56,20 @@ def parse(body: bytes, kind: type[T]) -> T:
 
 
 def parse_query(query: bytes, kind: type[T]) -> T:
-    def convert() -> T:
+    read: Callable[[bytes, type[T]], T] = _known_query if len(query) <= SHORT else _parsed_query
+    return read(query, kind)
+
+
+def _parsed_query(query: bytes, kind: type[Any]) -> Any:
+    def convert() -> Any:
         pairs = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query)))
         return msgspec.convert(pairs, kind, strict=False)
 
     return _read(convert)
+
+
+# A consumer asks the same again and again, and what it asked never changes.
+_known_query: Callable[[bytes, Any], Any] = lru_cache(maxsize=4096)(_parsed_query)
 
 
 def parse_find(query: bytes) -> Find:

@@ -3,7 +3,6 @@
 import datetime
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, LiteralString, NamedTuple
 
@@ -23,8 +22,7 @@ FLIGHTS = 4
 MOST = 1_000  # refs of one statement
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """What a consumer asks of a claim."""
 
     visibility_ms: int

@@ -44,6 +44,9 @@ class Want:
         self.left, self.rows = wanted.limit, list[Claimed]()
         self._bytes = 0
 
+    def in_order(self) -> list[Claimed]:
+        return sorted(self.rows, key=lambda row: (row.priority, row.due, row.id)) if len(self.rows) > 1 else self.rows
+
     def takes(self, row: Claimed) -> bool:
         """An answer stops at 16 MiB of payload."""
         if self.rows and self._bytes + row.payload_bytes > MAX_REQUEST:
@@ -91,13 +94,7 @@ class Source:
             nothing_left = await self._claim(wants)
         else:
             nothing_left = await self._throttle.serve(waiters, wants, settings, partial(self._claim, wants))
-        found = [
-            [
-                _delivered(self._name, row, settings)
-                for row in sorted(want.rows, key=lambda row: (row.priority, row.due, row.id))
-            ]
-            for want in wants
-        ]
+        found = [[_delivered(self._name, row, settings) for row in want.in_order()] for want in wants]
         return found, nothing_left
 
     async def _claim(self, wants: list[Want]) -> bool:

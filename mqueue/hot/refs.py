@@ -5,8 +5,7 @@ and day. The SQL function `ref` writes the same.
 """
 
 import datetime
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 PLACE = 30  # characters that say where it stands
 NOTHING, EVERYTHING = "", "g"  # bounds: before the first ref, and behind the last
@@ -15,14 +14,16 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 _DAY_ZERO = datetime.date(2000, 1, 1).toordinal()
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """The parts that a claim names."""
 
     text: str
     id: int
     epoch: int
-    day: datetime.date
+
+    @property
+    def day(self) -> datetime.date:
+        return datetime.date.fromordinal(_DAY_ZERO + int(self.text[38:], 16))
 
 
 def write(priority: int, due: datetime.datetime, number: int, epoch: int) -> str:
@@ -32,12 +33,7 @@ def write(priority: int, due: datetime.datetime, number: int, epoch: int) -> str
 
 
 def read(text: str) -> Ref:
-    return Ref(
-        text,
-        int(text[16:PLACE], 16),
-        int(text[PLACE:38], 16),
-        datetime.date.fromordinal(_DAY_ZERO + int(text[38:], 16)),
-    )
+    return Ref(text, int(text[16:PLACE], 16), int(text[PLACE:38], 16))
 
 
 def due_of(text: str) -> int:
