@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
+from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -15,6 +16,7 @@ from mqueue.core.messages import DeadChoice, Find, Message, Move, Settle
 
 SHORT = 512  # bytes of a query that is worth remembering
 T = TypeVar("T")
+Wrong = tuple[str, str] | None  # what the types cannot say: a field, and what is wrong with it
 S = TypeVar("S", bound=Settle)
 _many_messages = msgspec.json.Decoder(list[Message])
 _one_message = msgspec.json.Decoder(Message)
@@ -26,14 +28,15 @@ def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(kind)
 
 
+class _Element:
+    """One of an array, of which nothing is known but that it is there."""
+
+
 def parse_enqueue(body: bytes) -> list[Message]:
-    parsed = _one_or_many(body, _one_message, _many_messages, messages.MAX_BATCH)[0]
+    parsed = _one_or_many(body, _one_message, _many_messages, messages.MAX_BATCH, _wrong_with)[0]
     errors = []
     for index, message in enumerate(parsed):
-        wrong = messages.wrong_with(message)
-        if not wrong and message.deliver_after and message.deliver_after > _latest():
-            wrong = "deliver_after", "at most 90 days ahead"
-        if wrong:
+        if wrong := _wrong_with(message):
             errors.append({"index": index, "field": wrong[0], "detail": wrong[1]})
         elif len(message.content) > messages.MAX_PAYLOAD:
             raise TooLarge(f"Message {index}: its payload is over {messages.MAX_PAYLOAD} bytes", index=index)
@@ -62,7 +65,7 @@ def parse_query(query: bytes, kind: type[T]) -> T:
 
 def _parsed_query(query: bytes, kind: type[Any]) -> Any:
     def convert() -> Any:
-        pairs = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query)))
+        pairs = dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
         return msgspec.convert(pairs, kind, strict=False)
 
     return _read(convert)
@@ -106,6 +109,17 @@ def parse_id(text: str) -> int:
     return int(text)
 
 
+def _wrong_with(message: Message) -> Wrong:
+    wrong = messages.wrong_with(message)
+    if not wrong and message.deliver_after and message.deliver_after > _latest():
+        return "deliver_after", "at most 90 days ahead"
+    return wrong
+
+
+def _nothing_wrong(_: object) -> Wrong:
+    return None
+
+
 def _latest() -> datetime:
     return datetime.now(UTC) + timedelta(milliseconds=messages.MAX_AHEAD_MS, seconds=5)
 
@@ -120,7 +134,11 @@ def _read(read: Callable[[], T]) -> T:
 
 
 def _one_or_many(
-    body: bytes, one: "msgspec.json.Decoder[T]", many: "msgspec.json.Decoder[list[T]]", limit: int
+    body: bytes,
+    one: "msgspec.json.Decoder[T]",
+    many: "msgspec.json.Decoder[list[T]]",
+    limit: int,
+    wrong_with: Callable[[T], Wrong] = _nothing_wrong,
 ) -> tuple[list[T], bool]:
     is_array = body.lstrip()[:1] == b"["
     try:
@@ -128,7 +146,9 @@ def _one_or_many(
         try:
             parsed = many.decode(body) if is_array else [one.decode(body)]
         except msgspec.ValidationError as error:
-            raise _invalid(_each_error(body, one) if is_array else [_described(error, 0)]) from error
+            if is_array:
+                _require_at_most(limit, body)
+            raise _invalid(_each_error(body, one, wrong_with) if is_array else [_described(error, 0)]) from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Invalid(f"The body cannot be read: {error}", errors=[]) from error
     if not 1 <= len(parsed) <= limit:
@@ -136,13 +156,28 @@ def _one_or_many(
     return parsed, is_array
 
 
-def _each_error(body: bytes, one: "msgspec.json.Decoder[Any]") -> list[dict[str, Any]]:
+def _require_at_most(limit: int, body: bytes) -> None:
+    """Before each is looked at: a body may hold eight million. It is read no further than to the first too many."""
+    element, seen = _Element(), count(1)
+
+    def count_one(kind: type[_Element], value: object) -> _Element:
+        if next(seen) > limit:
+            raise Invalid(f"The array has more than {limit} elements", errors=[])
+        return element
+
+    msgspec.json.decode(body, type=list[_Element], dec_hook=count_one)
+
+
+def _each_error(body: bytes, one: "msgspec.json.Decoder[T]", wrong_with: Callable[[T], Wrong]) -> list[dict[str, Any]]:
     errors = []
     for index, part in enumerate(_parts.decode(body)):
         try:
-            one.decode(part)
+            wrong = wrong_with(one.decode(part))
         except msgspec.ValidationError as error:
             errors.append(_described(error, index))
+        else:
+            if wrong:
+                errors.append({"index": index, "field": wrong[0], "detail": wrong[1]})
     return errors
 
 

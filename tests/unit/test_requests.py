@@ -16,7 +16,7 @@ from mqueue.core.messages import Dequeue, Find, Settle, StatsPage
 GOOD: dict[str, Any] = {"namespace": "a", "topic": "t", "body": 1}
 
 
-def bad(*fields: dict[str, Any], parse: Any = parse_enqueue) -> list[dict[str, Any]]:
+def bad(*fields: Any, parse: Any = parse_enqueue) -> list[dict[str, Any]]:
     with pytest.raises(Invalid) as caught:
         parse(json.dumps(list(fields)).encode())
     errors: list[dict[str, Any]] = caught.value.extra["errors"]
@@ -100,8 +100,16 @@ def test_a_bad_field_is_named_with_its_index(change: dict[str, Any], field: str)
 
 
 def test_every_bad_message_of_a_batch_is_named() -> None:
-    errors = bad(GOOD | {"priority": 256}, GOOD, {"topic": "t", "body": 1}, {"namespace": "a", "topic": "t"})
-    assert [(error["index"], error["field"]) for error in errors][:2] == [(0, "priority"), (2, "namespace")]
+    far = (datetime.now(UTC) + timedelta(days=91)).isoformat()
+    neither = {"namespace": "a", "topic": "t"}
+    errors = bad(GOOD | {"priority": 256}, GOOD, {"topic": "t", "body": 1}, neither, GOOD | {"deliver_after": far})
+    named = [(error["index"], error["field"]) for error in errors]
+    assert named == [(0, "priority"), (2, "namespace"), (3, "payload"), (4, "deliver_after")]
+
+
+@pytest.mark.parametrize("parse", [parse_enqueue, lambda body: parse_settles(body, Settle)])
+def test_not_each_of_a_million_bad_elements_is_named(parse: Any) -> None:
+    assert bad(*[1] * 1_000_000, parse=parse) == []
 
 
 def test_neither_payload_nor_body_is_named() -> None:
@@ -127,6 +135,15 @@ def test_a_payload_over_the_limit_is_too_large() -> None:
         parse_enqueue(json.dumps(GOOD | {"body": "x" * limit}).encode())
 
 
+def test_an_array_of_just_so_many_bad_elements_names_them_all() -> None:
+    assert len(bad(*[1] * 10_000)) == 10_000
+
+
+@pytest.mark.parametrize("more", [b"&", b"&&", b"&verbose", b"&verbose&x=1", b"&=", b"&verbose="])
+def test_unknown_fields_of_a_query_are_ignored_with_a_value_or_without(more: bytes) -> None:
+    assert parse_query(b"namespace=a&topic=t" + more, Dequeue) == Dequeue("a", "t")
+
+
 def test_a_dequeue_reads_the_same_from_query_and_body() -> None:
     from_query = parse_query(b"namespace=a&topic=t&limit=7&visibility_ms=1000&wait_ms=5", Dequeue)
     fields = {"namespace": "a", "topic": "t", "limit": 7, "visibility_ms": 1000, "wait_ms": 5}
@@ -141,6 +158,7 @@ def test_a_dequeue_reads_the_same_from_query_and_body() -> None:
         b"namespace=a&topic=t&limit=0",
         b"namespace=a&topic=t&limit=1001",
         b"namespace=a&topic=t&limit=x",
+        b"namespace=a&topic=t&limit",
         b"namespace=a&topic=t&visibility_ms=999",
         b"namespace=a&topic=t&wait_ms=20001",
         b"namespace=%ff&topic=t",
@@ -158,6 +176,7 @@ def test_a_bad_dequeue_is_refused(query: bytes) -> None:
     [
         (b"namespace=a&after=%00", StatsPage),
         (b"namespace=a&idempotency_key=a%00b", Find),
+        (b"namespace=a&idempotency_key=%ff", Find),
         (b"namespace=a&after=" + b"x" * 129, StatsPage),
     ],
 )
