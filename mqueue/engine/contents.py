@@ -6,6 +6,7 @@ import msgspec
 
 from mqueue.core.messages import MAX_REQUEST
 
+READ_AT_ONCE = 100  # messages that are read at once for a page: it may be full before the next
 EMPTY = msgspec.Raw(b"{}")
 
 

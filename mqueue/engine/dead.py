@@ -5,8 +5,10 @@ import datetime
 from functools import partial
 from typing import Any, LiteralString
 
+from msgspec.structs import replace
+
 from mqueue.core.messages import DeadChoice, DeadLetter, DeadPage
-from mqueue.engine.contents import Page, content, headers
+from mqueue.engine.contents import READ_AT_ONCE, Page, content, headers
 from mqueue.engine.hot import Hot
 from mqueue.engine.merging import merged
 from mqueue.engine.topics import Topics
@@ -26,13 +28,25 @@ class DeadLetters:
         self._cluster, self._topics, self._hot = cluster, topics, hot
 
     async def page(self, wanted: DeadPage) -> list[DeadLetter]:
+        page, letters = Page(wanted.limit), list[DeadLetter]()
+        after = wanted.after
+        while left := min(READ_AT_ONCE, wanted.limit - len(letters)):
+            rows = await self._rows(replace(wanted, after=after, limit=left))
+            for row in rows:
+                if not page.takes(row[4]):
+                    return letters
+                letters.append(letter_of(wanted.namespace, row))
+            if len(rows) < left:
+                break
+            after = rows[-1][0]
+        return letters
+
+    async def _rows(self, wanted: DeadPage) -> list[Any]:
         shards = self._cluster.shards
         if wanted.topic is not None:
             shards = (self._cluster.reader_of_topic(wanted.namespace, wanted.topic),)
         found = await asyncio.gather(*(self._page_of(shard, wanted) for shard in shards))
-        page = Page(wanted.limit)
-        rows = merged(self._cluster, shards, found, wanted.limit, lambda row: slot_of(wanted.namespace, row[1]))
-        return [letter_of(wanted.namespace, row) for row in rows if page.takes(row[4])]
+        return list(merged(self._cluster, shards, found, wanted.limit, lambda row: slot_of(wanted.namespace, row[1])))
 
     async def delete(self, consumer: str, choice: DeadChoice) -> int:
         return await self._each_portion(statement("dead_delete"), consumer, choice, live_again=False)

@@ -14,7 +14,7 @@ from typing import Any
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import DeadLetter
 from mqueue.core.searches import TOP, DeadFilter, Place
-from mqueue.engine.contents import Page
+from mqueue.engine.contents import READ_AT_ONCE, Page
 from mqueue.engine.dead import letter_of
 from mqueue.engine.dead_walk import Line, Part, Walk
 from shards.calls import fetch
@@ -42,17 +42,19 @@ class DeadSearch:
     ) -> tuple[list[DeadLetter], Found]:
         """Letters as they are answered, at most 16 MiB of them. One that is gone by now is left out."""
         found = await self.search(namespace, wanted, after, limit)
-        whole = await self._whole(namespace, found.lines)
         page = Page(limit)
         letters: list[DeadLetter] = []
         last = after
-        for line in found.lines:
-            row = whole.get(line.id)
-            if row and not page.takes(row[4]):
-                return letters, Found(found.lines, last, found.seen, found.is_whole)
-            last = line.place
-            if row:
-                letters.append(letter_of(namespace, row))
+        for start in range(0, len(found.lines), READ_AT_ONCE):
+            part = found.lines[start : start + READ_AT_ONCE]
+            whole = await self._whole(namespace, part)
+            for line in part:
+                row = whole.get(line.id)
+                if row and not page.takes(row[4]):
+                    return letters, Found(found.lines, last, found.seen, found.is_whole)
+                last = line.place
+                if row:
+                    letters.append(letter_of(namespace, row))
         return letters, found
 
     async def count(self, namespace: str, wanted: DeadFilter, most: int) -> tuple[int, bool]:

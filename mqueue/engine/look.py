@@ -6,7 +6,7 @@ from typing import Any
 from mqueue.core.errors import NotFound
 from mqueue.core.messages import Depth, Event, Find, Looked, Place, StatsPage
 from mqueue.engine.archived import events_of, is_whole, settled_row
-from mqueue.engine.contents import Page, content, headers
+from mqueue.engine.contents import READ_AT_ONCE, Page, content, headers
 from mqueue.engine.history import History
 from mqueue.engine.merging import merged
 from mqueue.engine.topics import Topics
@@ -42,10 +42,20 @@ class Looking:
         parameters = {"topic": number, "limit": wanted.limit, "later": wanted.state == "scheduled"}
         query = statement("leased_ids") if wanted.state == "leased" else statement("waiting_ids")
         ids = [row[0] for row in await fetch(self._cluster.reader_of_topic(*name), query, parameters)]
-        page = Page(wanted.limit)
-        found = {message.id: message for message in await self._messages(name, ids)}
-        in_order = (found[number] for number in ids if number in found)
-        return [message for message in in_order if message.state == wanted.state and page.takes(_bytes(message))]
+        return await self._page(name, ids, wanted.state)
+
+    async def _page(self, name: Name, ids: list[int], state: str) -> list[Looked]:
+        page, taken = Page(len(ids)), list[Looked]()
+        for start in range(0, len(ids), READ_AT_ONCE):
+            part = ids[start : start + READ_AT_ONCE]
+            found = {message.id: message for message in await self._messages(name, part)}
+            for message in (found[number] for number in part if number in found):
+                if message.state != state:
+                    continue
+                if not page.takes(_bytes(message)):
+                    return taken
+                taken.append(message)
+        return taken
 
     async def trace(self, message_id: int, place: Place) -> list[Event]:
         name = (place.namespace, place.topic)

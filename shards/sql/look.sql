@@ -1,9 +1,10 @@
--- Messages by id, with what tells their state. A dead letter shows its own copy: it outlives the log.
+-- Messages by id, with what tells their state. A dead letter shows its own copy: it outlives the log. Not by UNION alone,
+-- which would compare the payloads.
 WITH wanted AS (
     SELECT id, topic, is_json, payload, headers, traceparent, max_retries, enqueued_at, deliver_after, idempotency_key,
            priority
     FROM message WHERE id = ANY(%(ids)s::bigint[]) AND topic = %(topic)s
-    UNION
+    UNION ALL
     SELECT id, topic, is_json, payload, headers, traceparent, max_retries, enqueued_at, deliver_after, idempotency_key,
            priority
     FROM dead_letter WHERE id = ANY(%(ids)s::bigint[]) AND topic = %(topic)s
