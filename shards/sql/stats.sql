@@ -1,10 +1,11 @@
 -- One page of the topics of a namespace, or one of them, with their counts from the tally. What is due in the running
 -- ten seconds is looked at row by row; a lease that has just run out counts as leased until the lease daemon ends it.
+-- The sums are made once, whatever the planner takes the number of topics for.
 WITH page AS (
     SELECT id, name FROM topic
     WHERE namespace = %(namespace)s AND (%(topic)s::text IS NULL OR name = %(topic)s) AND name COLLATE "C" > %(after)s
     ORDER BY name COLLATE "C" LIMIT %(limit)s
-), sums AS (
+), sums AS MATERIALIZED (
     SELECT topic, coalesce(sum(waiting) FILTER (WHERE bucket <= bucket(now())), 0) AS come,
            coalesce(sum(waiting) FILTER (WHERE bucket > bucket(now())), 0) AS later, sum(leased) AS leased, sum(dead) AS dead
     FROM (

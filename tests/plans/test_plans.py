@@ -61,13 +61,14 @@ class Shard:
         return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
+def nodes_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(node for part in plan.get("Plans", []) for node in nodes_of(part))]
+
+
 def unbounded_reads(plan: dict[str, Any]) -> list[str]:
     """Nodes that read many rows of a table, and not by a condition on its index."""
-    nodes = [plan]
     found = []
-    while nodes:
-        node = nodes.pop()
-        nodes += node.get("Plans", [])
+    for node in nodes_of(plan):
         table = node.get("Relation Name", node.get("Index Name", ""))
         reads = (
             node["Node Type"].endswith("Scan") and node["Actual Rows"] + node.get("Rows Removed by Filter", 0) > 1_000
@@ -179,6 +180,21 @@ def test_a_page_of_dead_letters_does_not_wade_through_those_of_another_topic(sha
     for mode in ("force_custom_plan", "force_generic_plan"):
         shard.connection.execute(f"SET plan_cache_mode = {mode}")
         assert shard.buffers("dead_page", parameters) < 50
+
+
+def test_a_page_of_stats_sums_the_counts_once_and_not_for_each_topic(shard: Shard) -> None:
+    """Also where the planner takes this namespace for one like the others, of a topic each, and loops."""
+    of_many = "CASE WHEN n > 1000 THEN 'n' || n ELSE 'n' END"
+    topics = f"INSERT INTO topic (id, namespace, name) SELECT n, {of_many}, 't' || n FROM generate_series(1, 5000) n"
+    shard.connection.execute(topics)
+    shard.connection.execute("INSERT INTO tally SELECT n, 1, 1, 0, 0 FROM generate_series(1, 5000) n")
+    shard.connection.execute("ANALYZE topic; ANALYZE tally")
+    shard.connection.execute("SET plan_cache_mode = force_generic_plan")
+    shard.connection.execute("SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off")
+    plan = shard.plan("stats", {"namespace": "n", "topic": None, "after": "", "limit": 1_000})
+    sums = [node for node in nodes_of(plan) if "Group Key" in node]
+    assert sums
+    assert {node["Actual Loops"] for node in sums} == {1}
 
 
 SEARCH = dict.fromkeys(("since", "id", "reason", "min_attempts", "max_attempts", "error", "text", "phrase"))
