@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqueue.core.conf import Conf
+from mqueue.core.redrive import before
 from pipeline.errors import NothingToDo
 from pipeline.models import Failure, RolledUp
 from pipeline.rollup import Days, Source, around, touched
@@ -111,19 +112,15 @@ def report(conf: Conf, say: Say) -> int:
 def advice(reason: str, namespace: str, topic: str, waiting: int) -> str:
     if not waiting:
         return "none of the topic's dead letters is left"
-    cause = {
-        "expired": "more consumers, or a longer ttl, and then",
-        "rejected": "the consumer refuses them: mend the producer, and then",
-    }.get(reason, "when the cause is gone:")
     body = f'{{"namespace": "{namespace}", "topic": "{topic}", "all": true}}'
-    return f"{waiting} wait; {cause} POST /dlq/replay {body}"
+    return f"{waiting} wait; {before(reason)} POST /dlq/replay {body}"
 
 
 def dead_now(conf: Conf) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for url in conf.shard_urls:
         with connected(url) as connection:
-            for namespace, name, count in connection.execute(statement("dead_counts")).fetchall():
+            for namespace, name, count in connection.execute(statement("dead_counts"), {"namespace": None}).fetchall():
                 found[namespace, name] = found.get((namespace, name), 0) + count
     return found
 

@@ -44,6 +44,7 @@ def migrate_all(conf: Conf, say: Say) -> None:
             say(f"{name}: created")
     with _one_at_a_time():
         _migrate("default", None, say, "control database")
+        _grant_reader("default", say, "control database")
         deployment = _deployment()
         _first_slot_map(conf, say)
         for number in range(len(conf.shard_urls)):
@@ -157,11 +158,14 @@ def _finish_shard(number: int, say: Say) -> None:
         for parent in PARENTS:
             for days in range(DAYS_AHEAD + 1):
                 cursor.execute("SELECT make_partition(%s, %s)", [parent, today + datetime.timedelta(days)])
-        try:
+    _grant_reader(alias(number), say, f"shard {number}")
+
+
+def _grant_reader(database: str, say: Say, name: str) -> None:
+    try:
+        with connections[database].cursor() as cursor:
             cursor.execute((Path(__file__).parent / "sql" / "grant_reader.sql").read_text())
-        except ProgrammingError as error:
-            if not isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
-                raise
-            say(
-                f"shard {number}: no right to make the role mqueue_reader: let a superuser make it, then run this again"
-            )
+    except ProgrammingError as error:
+        if not isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
+            raise
+        say(f"{name}: no right to make the role mqueue_reader: let a superuser make it, then run this again")

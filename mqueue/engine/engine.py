@@ -12,6 +12,7 @@ from mqueue.engine.history import History
 from mqueue.engine.hot import Hot
 from mqueue.engine.levels import Counts, Levels
 from mqueue.engine.look import Looking
+from mqueue.engine.rollups import Rollups
 from mqueue.engine.settle import Settling
 from mqueue.engine.throttle import Throttle
 from mqueue.engine.topics import Topics
@@ -46,6 +47,7 @@ class Engine:
         self.dead = DeadLetters(self.cluster, topics, hot)
         self.dead_search = DeadSearch(self.cluster)
         self.usages = Usages(self.cluster)
+        self.rollups = Rollups(self.cluster)
         self.waiting = Waiting(self.cluster, topics, hot)
         self._history = History(conf, self.cluster.control)
         self.look = Looking(self.cluster, topics, self._history)

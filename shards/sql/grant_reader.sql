@@ -1,4 +1,4 @@
--- Run by every migrate_shards, so that new views are covered. A role belongs to the whole server: the first shard
+-- Run by every migrate_shards, so that new views are covered. A role belongs to the whole server: the first database
 -- there makes it, and where we have no right to make roles, the next run finds the one that a superuser made.
 DO $$
 BEGIN

@@ -22,7 +22,7 @@ from tests.service import Service
 ROUNDS = 7
 BYSTANDER_S = 0.002
 Asked = tuple[str, str, bytes, bytes]
-LOOKED_AT = ("", "topics/", "keys/", "quotas/", "members/", "audit/", "dlq/", "jobs/")
+LOOKED_AT = ("", "topics/", "keys/", "quotas/", "members/", "audit/", "dlq/", "jobs/", "usage/hours/", "failures/")
 KINDS = ["root key", "namespace key", "API key"]
 
 

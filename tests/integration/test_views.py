@@ -1,6 +1,7 @@
 """The views for people, and the role that may read them and nothing else."""
 
 import base64
+import datetime
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +15,10 @@ from mqueue.engine.engine import Engine
 from mqueue.engine.settle import Settled
 from shards.routing import slot_of
 from tests.integration.messages import message, send
+from tests.rollups import add_failure, add_hour
 
 VIEWS = {"depth", "messages", "leases", "dead_letters", "oldest"}
+CONTROL_VIEWS = {"usage_hour", "failures"}
 Rows = list[dict[str, Any]]
 
 
@@ -151,3 +154,39 @@ def test_the_reader_can_read_no_table(reader: Any, shard_0: Any) -> None:
 def test_the_reader_can_change_nothing(reader: Any, statement: str) -> None:
     with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)):
         reader.execute(statement)
+
+
+@pytest.fixture
+def on_control(configuration: Conf) -> Iterator["psycopg.Connection[dict[str, Any]]"]:
+    from psycopg.rows import dict_row
+
+    with psycopg.connect(configuration.control_url, row_factory=dict_row) as connection:
+        yield connection  # and what was written is taken back
+        connection.rollback()
+
+
+def test_the_control_database_shows_what_was_rolled_up(on_control: Any, namespace: str) -> None:
+    noon = datetime.datetime(2026, 3, 2, 12, tzinfo=datetime.UTC)
+    add_hour(on_control, namespace, "t", noon, messages=7, deliveries=8, wait_ms=[1, 2, 3])
+    add_failure(on_control, namespace, "t", noon.date(), "no such <text>", 4, sample="no such 'x'", sample_id=17)
+    on_control.execute("SET LOCAL ROLE mqueue_reader")
+    (hour,) = look(on_control, "usage_hour", namespace)
+    assert (hour["hour"], hour["topic"], hour["messages"], hour["deliveries"]) == (noon, "t", 7, 8)
+    assert [hour[f"wait_p{n}_ms"] for n in (50, 95, 99)] == [1, 2, 3]
+    assert hour["total_p99_ms"] is None
+    (failure,) = look(on_control, "failures", namespace)
+    assert (failure["error"], failure["deaths"], failure["sample_id"]) == ("no such <text>", 4, 17)
+
+
+def test_the_reader_sees_two_views_of_the_control_database_and_no_table(on_control: Any) -> None:
+    tables = on_control.execute(
+        "SELECT c.oid::regclass::text AS name FROM pg_class c "
+        "WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"
+    ).fetchall()
+    assert len(tables) > 20
+    on_control.execute("SET ROLE mqueue_reader")
+    rows = on_control.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'mq'").fetchall()
+    assert {row["table_name"] for row in rows} == CONTROL_VIEWS
+    for table in tables:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), on_control.transaction():
+            on_control.execute(f"SELECT * FROM {table['name']} LIMIT 1")

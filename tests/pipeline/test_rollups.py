@@ -7,12 +7,13 @@ import psycopg
 import pytest
 from django.db import connections
 
+from mqueue.core import redrive
 from mqueue.core.conf import Conf
 from mqueue.core.messages import Dequeue, Nack, Settle
 from mqueue.engine.engine import Engine
 from pipeline.archive import archive
 from pipeline.errors import NothingToDo
-from pipeline.failures import advice, failures
+from pipeline.failures import MASKS, advice, failures
 from pipeline.models import Failure, Table, UsageHour
 from pipeline.retain import retain
 from pipeline.spark import Sessions
@@ -130,6 +131,10 @@ async def test_deaths_are_grouped_by_what_their_errors_share(
     assert "66 % of its deaths" in told
     assert "3 wait" in told
     connections.close_all()  # of this test's own context: the pool has few
+
+
+def test_searches_know_every_mask_of_a_fingerprint() -> None:
+    assert {mask for _, mask in MASKS} - {" "} == set(redrive.MASKS)
 
 
 def test_advice_is_of_the_reason_and_only_where_something_waits() -> None:

@@ -9,6 +9,7 @@ from mqueue.api.control.keys import KeysView, KeyView
 from mqueue.api.control.members import MembersView, MemberView
 from mqueue.api.control.namespaces import NamespacesView, NamespaceView
 from mqueue.api.control.quotas import QuotasView
+from mqueue.api.control.rollups import FailuresView, UsageHoursView
 from mqueue.api.control.topics import TopicsView, TopicView
 from mqueue.api.control.trail import AuditView
 from mqueue.api.control.usage import UsageView
@@ -31,6 +32,8 @@ VIEWS: dict[str, type[ControlView]] = {
     HOME + "jobs/": JobsView,
     HOME + "jobs/{job}/": JobView,
     HOME + "usage/": UsageView,
+    HOME + "usage/hours/": UsageHoursView,
+    HOME + "failures/": FailuresView,
 }
 
 

@@ -2,7 +2,7 @@
 
 from mqueue.api.control.urls import HOME, ROOT
 from mqueue.api.openapi import control_examples as ex
-from mqueue.api.openapi import control_work
+from mqueue.api.openapi import control_rollups, control_work
 from mqueue.api.openapi.control_parts import (
     ADMIN,
     CHANGING,
@@ -78,7 +78,7 @@ RECORDS: dict[str, dict[str, Operation]] = {
     },
     HOME + "audit/": {"get": list_of(AUDIT, "Who did what, the newest first", "AuditPage", ADMIN)},
 }
-OPERATIONS = RECORDS | control_work.OPERATIONS
+OPERATIONS = RECORDS | control_work.OPERATIONS | control_rollups.OPERATIONS
 
 
 def _named(name: str, example: str, pattern: str) -> Json:

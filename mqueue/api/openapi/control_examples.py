@@ -92,3 +92,40 @@ USAGE_DAY: Json = {
     "dead": 20,
 }
 USAGE_NOW: Json = {"stored": 1200, "in_flight": 40, "dead": 20, "quotas": QUOTAS}
+USAGE_HOUR: Json = {
+    "at": "2026-11-18T13:00:00Z",
+    "topic": None,
+    "enqueued": 5000,
+    "enqueued_bytes": 1_310_000,
+    "delivered": 5014,
+    "acked": 4998,
+    "retried": 14,
+    "dead": 2,
+    "wait_ms": {"p50": 2.6, "p95": 4.8, "p99": 5.5},
+    "work_ms": {"p50": 41.0, "p95": 180.2, "p99": 412.9},
+    "total_ms": {"p50": 44.1, "p95": 185.0, "p99": 420.3},
+}
+FAILURE: Json = {
+    "id": "9f1c04be7a2d6350",
+    "topic": "emails",
+    "reason": "rejected",
+    "error": "mailbox of user<n> is full (<n>)",
+    "deaths": 10,
+    "share": 0.5,
+    "first_at": AT,
+    "last_at": AT,
+    "sample": "mailbox of user17 is full (552)",
+    "sample_id": 269_449_251,
+    "days": [{"day": "2026-11-18", "deaths": 10}],
+    "redrive": {
+        "waiting": 12,
+        "advice": "12 wait; the consumer refuses them: mend the producer, and then replay those of this error",
+        "job": {
+            "kind": "replay",
+            "filter": {"topic": "emails", "error": "mailbox of user", "reason": "rejected"},
+            "dry_run": False,
+            "rate_per_s": None,
+            "max": None,
+        },
+    },
+}

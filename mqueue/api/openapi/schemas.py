@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from mqueue.core import messages
-from tenants import job_records, records, usage_records
+from tenants import job_records, records, rollup_records, usage_records
 
 Json = dict[str, Any]
 REF = "#/components/schemas/{name}"
@@ -28,7 +28,7 @@ TYPES = (
     messages.Event,
     messages.Depth,
 )
-CONTROL = (records, job_records, usage_records)
+CONTROL = (records, job_records, usage_records, rollup_records)
 TEXT: Json = {"type": "string"}
 WHOLE: Json = {"type": "integer"}
 TIME: Json = {"type": "string", "format": "date-time"}
