@@ -24,16 +24,21 @@ Control = Any  # a connection to the control database
 
 def number_of(control: Control, namespace: str, name: str) -> int:
     """A topic's, or any other that no topic has."""
-    row = control.cursor(row_factory=tuple_row).execute(
-        "SELECT coalesce((SELECT t.id FROM topic t JOIN namespace n ON n.id = t.namespace_id WHERE n.name = %s AND "
-        "t.name = %s), 1000000000 + hashtext(%s || ':' || %s) / 4)",
-        [namespace, name, namespace, name],
-    ).fetchone()
+    row = (
+        control.cursor(row_factory=tuple_row)
+        .execute(
+            "SELECT coalesce((SELECT t.id FROM topic t JOIN namespace n ON n.id = t.namespace_id WHERE n.name = %s AND "
+            "t.name = %s), 1000000000 + hashtext(%s || ':' || %s) / 4)",
+            [namespace, name, namespace, name],
+        )
+        .fetchone()
+    )
     return int(row[0])
 
 
 def add_hour(control: Control, namespace: str, name: str, hour: datetime.datetime, **fields: Any) -> None:
-    row = dict.fromkeys(COUNTS, 0) | dict.fromkeys(TIMES) | fields
+    times = {name: list(map(float, fields[name])) if name in fields else None for name in TIMES}
+    row = dict.fromkeys(COUNTS, 0) | fields | times
     named = {"hour": hour, "topic": number_of(control, namespace, name), "namespace": namespace, "name": name}
     control.execute(HOUR, row | named)
 

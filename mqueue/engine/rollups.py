@@ -76,7 +76,7 @@ def _failure(row: Any, waiting: int) -> Failure:
     number, topic, reason, fingerprint, deaths, of_topic, first_at, last_at, sample, sample_id, days, by_day = row
     job = JobRequest("replay", search_for(topic, reason, fingerprint, sample)) if waiting else None
     advice = (
-        f"{waiting} wait; {before(reason)} replay those of this error"
+        f"{waiting} of the topic wait; {before(reason)} replay those of this error"
         if waiting
         else "none of the topic's dead letters is left"
     )

@@ -3,6 +3,8 @@
 `make screenshots` runs the same, and keeps what it sees in docs/figures.
 """
 
+import datetime
+import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from tests.acceptance.conftest import Services
 from tests.acceptance.people import make_user
 from tests.browser import Browser, chromium, find_chromium
 from tests.letters import bury
+from tests.rollups import add_failure, add_hour, number_of, tell_rolled_up
 from tests.service import Service
 
 PROGRAM = find_chromium()
@@ -62,6 +65,7 @@ def picture(browser: Browser, name: str, height: int = 560) -> None:
     """Kept where somebody asked for figures."""
     if FIGURES:
         path = Path(FIGURES) / f"{name}.png"
+        browser.size(WIDTH, height)
         browser.picture(path, WIDTH, height)
         assert path.stat().st_size <= MOST_BYTES, path
 
@@ -162,7 +166,73 @@ def test_the_ways_of_a_support_engineer(
         lambda: http.get(f"/api/v1/namespaces/{namespace}/usage/").json()["items"][:1] != [], 20, "usage is counted"
     )
     logged_in.go(f"{at}usage/")
-    picture(logged_in, "admin-usage", 720)
+    assert "emails" in logged_in.text(".mq")
+    no_complaint(logged_in)
+
+
+MAILBOX = "smtp: 550 mailbox unavailable"
+ERRORS = (  # fingerprint, a sample, topic, reason, and how many died today, yesterday, …
+    ("smtp: <n> mailbox unavailable", MAILBOX, "emails", "max_retries", (410, 190)),
+    ("timeout after <n> s", "timeout after 30 s", "emails", "max_retries", (22, 25, 31, 18, 40, 44, 12, 60, 35)),
+    ("no such customer: <text>", 'no such customer: "A-20417"', "invoices", "rejected", (0, 3, 0, 0, 9, 4)),
+    ("", "", "push", "expired", (0, 0, 0, 2)),
+)
+
+
+def roll_up(service: Service, namespace: str) -> None:
+    """A week of a mail service, and its bad end."""
+    now = datetime.datetime.now(datetime.UTC)
+    with psycopg.connect(service.env["CONTROL_DATABASE_URL"], autocommit=True) as control:
+        tell_rolled_up(control)
+        for n in range(7 * 24 - 2):
+            hour = now.replace(minute=0, second=0, microsecond=0) - n * datetime.timedelta(hours=1)
+            busy = 1.3 + math.sin((hour.hour - 8) / 24 * math.tau) + 0.2 * math.sin(n * 1.7)
+            count, slow = round(2000 * busy), 20 if n < 30 else 1
+            add_hour(
+                control, namespace, "emails", hour, messages=count, bytes=count * 900, deliveries=count + 40,
+                acked=round(count * (0.8 if n < 30 else 0.99)), retries=round(15 * busy) * slow,
+                dead=n % 5 + (80 if n < 30 else 0), wait_ms=[2.1 * slow, (5 + busy) * slow, 12 * slow * (1 + busy)],
+                work_ms=[45 + n % 7, 180 + n % 40, 300 + 90 * busy],
+                total_ms=[50 + 2 * slow, 190 + 6 * slow + n % 40, 320 + (90 + 12 * slow) * busy],
+            )  # fmt: skip
+        for fingerprint, sample, topic, reason, deaths in ERRORS:
+            for ago, count in enumerate(deaths):
+                if count:
+                    day = (now - datetime.timedelta(days=ago)).date()
+                    add_failure(control, namespace, topic, day, fingerprint, count, sample=sample, reason=reason)
+
+
+def test_the_ways_to_see_what_was_rolled_up(
+    logged_in: Browser, service: Service, http: httpx.Client, root: tuple[str, str], namespace: str
+) -> None:
+    namespace = "mail" if FIGURES else namespace[:40].strip("-")
+    put(http, namespace, "emails")
+    roll_up(service, namespace)
+    with psycopg.connect(service.env["CONTROL_DATABASE_URL"]) as control:
+        number = number_of(control, namespace, "emails")
+    add(service, namespace, "emails", number, 600, first=1 << 28, error=MAILBOX, reason="max_retries")
+    add(service, namespace, "emails", number, 70, first=1 << 29, error="timeout after 30 s", reason="max_retries")
+    at = f"{service.url}/admin/messages/{namespace}/"
+    logged_in.go(f"{at}usage/")
+    assert logged_in.run("document.querySelectorAll('.mq-chart').length") == 6
+    assert logged_in.run("document.querySelectorAll('.mq-chart .mq-none').length") == 0
+    assert "wait" in logged_in.text(".mq-charts").lower()
+    picture(logged_in, "admin-usage", 1000)
+    logged_in.run("document.querySelector('select[name=days]').value = '30'")
+    logged_in.click("form.mq-bar button")
+    assert "By day" in logged_in.text("#hours")
+    logged_in.go(f"{at}usage/?topic=push")
+    assert "Nothing in these 7 days in push." in logged_in.text()
+    logged_in.go(f"{at}failures/")
+    assert "smtp: <n> mailbox unavailable" in logged_in.text(".mq-failures tbody tr")
+    assert "670 of the topic wait" in logged_in.text(".mq-failures tbody tr")
+    picture(logged_in, "admin-failures", 640)
+    logged_in.click(".mq-failures tbody tr a[href*='verb=replay']")
+    assert logged_in.text("#matching") == "600"
+    logged_in.go(f"{at}failures/")
+    logged_in.click(".mq-failures tbody tr a[href*='dlq/?']")
+    assert logged_in.text("#matching") == "600 dead letters"
+    assert logged_in.run("document.querySelector('input[name=error]').value") == "mailbox unavailable"
     no_complaint(logged_in)
 
 
@@ -175,8 +245,20 @@ def test_what_strangers_write_is_text(logged_in: Browser, service: Service, http
     job = {"kind": "delete", "filter": {"text": HOSTILE}, "dry_run": True}
     with service.client(subject=HOSTILE) as stranger:
         stranger.post(f"/api/v1/namespaces/{namespace}/jobs/", json=job)
+    with psycopg.connect(service.env["CONTROL_DATABASE_URL"], autocommit=True) as control:
+        today = datetime.datetime.now(datetime.UTC).date()
+        add_failure(control, namespace, "t", today, HOSTILE, 1, sample=f"{HOSTILE}\u202e", reason="rejected")
     at = f"{service.url}/admin/messages/{namespace}/"
-    for path in ("", "dlq/", f"dlq/{held['id']}/", f"dlq/{text}/", "jobs/", "usage/", "dlq/?text=%3Cscript%3E"):
+    for path in (
+        "",
+        "dlq/",
+        f"dlq/{held['id']}/",
+        f"dlq/{text}/",
+        "jobs/",
+        "usage/",
+        "failures/",
+        "dlq/?text=%3Cscript%3E",
+    ):
         logged_in.go(at + path)
         assert logged_in.run("window.struck") is None, path
         assert logged_in.run("document.querySelectorAll('img[src=x]').length") == 0

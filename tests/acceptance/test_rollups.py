@@ -154,3 +154,18 @@ def test_scopes_are_those_of_usage_and_of_dead_letters(service: Service, home: s
         with service.client(namespaces=[namespace], scopes=[scope]) as client:
             assert client.get(home + "usage/hours/").status_code == hours
             assert client.get(home + "failures/").status_code == failures
+
+
+@pytest.mark.parametrize("part", ["usage/", "failures/"])
+def test_the_admin_says_why_it_shows_nothing(
+    control: Any, browser: httpx.Client, home: str, namespace: str, part: str
+) -> None:
+    control.execute("DELETE FROM usage_rolled_up")
+    page = browser.get(f"/admin/messages/{namespace}/{part}", params={"topic": "a b", "days": "x", "after": "no"})
+    assert page.status_code == 200
+    assert "no lake is configured" in page.text
+    tell_rolled_up(control)
+    page = browser.get(f"/admin/messages/{namespace}/{part}")
+    assert "no lake is configured" not in page.text
+    assert "in these" in page.text
+    control.execute("DELETE FROM usage_rolled_up")

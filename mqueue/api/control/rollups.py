@@ -1,7 +1,7 @@
 """`namespaces/{ns}/usage/hours/` and `…/failures/`: what the pipeline has rolled up, and how old that is."""
 
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -43,7 +43,7 @@ class FailuresView(ControlView):
         return answer({"items": failures, "next": below, **freshness("failures")})
 
 
-def freshness(kind: Literal["usage", "failures"]) -> dict[str, object]:
+def freshness(kind: Literal["usage", "failures"]) -> dict[str, Any]:
     """When it was last rolled up; and where it never was, why."""
     at = bridge().call(lambda plane: plane.engine.rollups.at(kind))
     hint = None

@@ -108,7 +108,7 @@ USAGE_HOUR: Json = {
 FAILURE: Json = {
     "id": "9f1c04be7a2d6350",
     "topic": "emails",
-    "reason": "rejected",
+    "reason": "max_retries",
     "error": "mailbox of user<n> is full (<n>)",
     "deaths": 10,
     "share": 0.5,
@@ -119,10 +119,10 @@ FAILURE: Json = {
     "days": [{"day": "2026-11-18", "deaths": 10}],
     "redrive": {
         "waiting": 12,
-        "advice": "12 wait; the consumer refuses them: mend the producer, and then replay those of this error",
+        "advice": "12 of the topic wait; when the cause is gone: replay those of this error",
         "job": {
             "kind": "replay",
-            "filter": {"topic": "emails", "error": "mailbox of user", "reason": "rejected"},
+            "filter": {"topic": "emails", "error": "mailbox of user", "reason": "max_retries"},
             "dry_run": False,
             "rate_per_s": None,
             "max": None,

@@ -1,1 +1,1 @@
-"""The admin's pages on messages: what waits, dead letters, jobs, usage. They call the engine."""
+"""The admin's pages on messages: what waits, dead letters, failures, jobs, usage. They call the engine."""

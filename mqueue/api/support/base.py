@@ -14,7 +14,7 @@ from tenants import audit
 from tenants.askers import Asker, asker_of
 from tenants.rules import OPERATOR, VIEWER
 
-TABS = ("topics", "dlq", "jobs", "usage")
+TABS = ("topics", "dlq", "failures", "jobs", "usage")
 
 
 class SupportView(View):

@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 
 from mqueue.api.support.acts import ActOnAllPage, ActPage
 from mqueue.api.support.base import SupportView
+from mqueue.api.support.failures import FailuresPage
 from mqueue.api.support.jobs import JobPage, JobsPage
 from mqueue.api.support.letters import LetterPage, LettersPage, PayloadFile
 from mqueue.api.support.topics import HomesPage, PausePage, PurgePage, TopicsPage
@@ -24,6 +25,7 @@ PAGES: dict[str, tuple[str, type[SupportView]]] = {
     "payload": (HOME + "dlq/<str:number>/payload/", PayloadFile),
     "jobs": (HOME + "jobs/", JobsPage),
     "job": (HOME + "jobs/<str:number>/", JobPage),
+    "failures": (HOME + "failures/", FailuresPage),
     "usage": (HOME + "usage/", UsageOfNamespacePage),
 }
 urlpatterns: list[URLPattern] = [
