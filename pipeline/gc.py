@@ -5,15 +5,16 @@ its lock and wakes later finds itself fenced, and files of the terms before can 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from django.utils import timezone
 
 from mqueue.core.conf import Conf
 from pipeline.errors import NothingToDo
-from pipeline.manifest import State, take_up
-from pipeline.models import File, Partition, Replay, Table
+from pipeline.manifest import take_up
+from pipeline.models import File, Partition, Table
+from pipeline.pins import pinned_days
 from pipeline.storage import Storage
 from pipeline.turns import turn
 from shards.models import Deployment
@@ -26,21 +27,36 @@ Say = Callable[[str], None]
 def gc(conf: Conf, say: Say) -> None:
     storage = Storage(conf.lake.url)
     with turn(conf):
-        for partition in Partition.objects.filter(state=State.ARCHIVING):
-            take_up(partition, State.ARCHIVING)
-        terms = {(one.parent, str(one.day), str(one.shard)): one for one in Partition.objects.all()}
-        there = list(storage.list(str(Deployment.objects.get().identity)))
-        listed = {*File.objects.values_list("path", flat=True), *Table.objects.values_list("path", flat=True)}
-        orphans = [path for path in there if path not in listed and is_garbage(path, terms)]
-        for path in orphans:
-            storage.delete(path)
-        retired = deletable(timedelta(hours=conf.lake.grace_hours))
-        for file in retired:
-            storage.delete(file.path)  # first: a row without a file is found by the next run, the reverse by none
-            file.delete()
+        orphans = delete_orphans(storage)
+        retired = delete_retired(storage, deletable(conf))
     if not orphans and not retired:
         raise NothingToDo("Every file of the lake is on its list")
-    say(f"deleted {len(orphans)} files that nobody published and {len(retired)} that were retired")
+    say(f"deleted {orphans} files that nobody published and {retired} that were retired")
+
+
+def delete_orphans(storage: Storage) -> int:
+    """In one's turn."""
+    unlisted = unlisted_of(storage.list(str(Deployment.objects.get().identity)))
+    partitions = {(one.parent, str(one.day), str(one.shard)): one for one in Partition.objects.all()}
+    for partition in {one.pk: one for path in unlisted if (one := owner(path, partitions))}.values():
+        take_up(partition)
+    orphans = [path for path in unlisted_of(unlisted) if is_garbage(path, partitions)]
+    for path in orphans:
+        storage.delete(path)
+    return len(orphans)
+
+
+def unlisted_of(paths: Iterable[str]) -> list[str]:
+    found = list(paths)  # first: what is written and published meanwhile is none of these
+    listed = {*File.objects.values_list("path", flat=True), *Table.objects.values_list("path", flat=True)}
+    return [path for path in found if path not in listed]
+
+
+def owner(path: str, partitions: dict[tuple[str, str, str], Partition]) -> Partition | None:
+    """The partition whose term has to rise before the file may go."""
+    found = NAME.fullmatch(path)
+    partition = partitions.get((found[1], found[2], found[3])) if found else None
+    return partition if found and partition and int(found[4]) <= partition.term else None
 
 
 def is_garbage(path: str, partitions: dict[tuple[str, str, str], Partition]) -> bool:
@@ -48,14 +64,18 @@ def is_garbage(path: str, partitions: dict[tuple[str, str, str], Partition]) -> 
     if TABLE.fullmatch(path):  # roll-ups are written by whoever has the turn, and that is us
         return True
     found = NAME.fullmatch(path)
-    if not found or not (partition := partitions.get((found[1], found[2], found[3]))):
-        return False
-    term = int(found[4])
-    is_published = partition.state in (State.PUBLISHED, State.DROPPED)
-    return term < partition.term or (is_published and term == partition.term)
+    partition = partitions.get((found[1], found[2], found[3])) if found else None
+    return bool(found and partition and int(found[4]) < partition.term)
 
 
-def deletable(grace: timedelta) -> list[File]:
-    pinned = {day for replay in Replay.objects.filter(state=Replay.State.RUNNING) for day in replay.days}
-    old = File.objects.filter(retired_at__lt=timezone.now() - grace).select_related("partition")
+def deletable(conf: Conf) -> list[File]:
+    before, pinned = timezone.now() - timedelta(hours=conf.lake.grace_hours), pinned_days(conf)
+    old = File.objects.filter(retired_at__lt=before).select_related("partition")
     return [file for file in old if file.partition.day not in pinned]
+
+
+def delete_retired(storage: Storage, files: list[File]) -> int:
+    for file in files:
+        storage.delete(file.path)  # first: a row without a file is found by the next run, the reverse by none
+        file.delete()
+    return len(files)
