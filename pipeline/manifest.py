@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import close_old_connections, transaction
-from django.db.models import F
+from django.db.models import F, Sum
 from django.utils import timezone
 
 from pipeline.digests import Sums
@@ -15,9 +15,9 @@ from pipeline.models import File, Part, Partition
 State = Partition.State
 
 
-def take_up(partition: Partition, state: State) -> Partition:
-    """Begin a new term: whoever had one before can no longer publish."""
-    Partition.objects.filter(pk=partition.pk).update(state=state, term=F("term") + 1)
+def take_up(partition: Partition, state: State | None = None) -> Partition:
+    """Begin a new term, in the state that it is in unless told: whoever had one before can no longer publish."""
+    Partition.objects.filter(pk=partition.pk).update(term=F("term") + 1, **({"state": state} if state else {}))
     partition.refresh_from_db()
     return partition
 
@@ -37,6 +37,19 @@ def publish(partition: Partition, found: Iterable[Any], expected: dict[int, Sums
         current.rows = sum(one.rows for one in expected.values())
         current.save()
     return current.rows
+
+
+def swap(partition: Partition, old: list[File], rows: Iterable[Any]) -> None:
+    """Put what was written in the place of the old files, which stay for those who are reading them."""
+    close_old_connections()
+    with transaction.atomic():
+        current = Partition.objects.select_for_update().get(pk=partition.pk)
+        mine = File.objects.filter(pk__in=[file.pk for file in old], retired_at=None)
+        if current.term != partition.term or mine.update(retired_at=timezone.now()) != len(old):
+            raise Fenced(f"{partition} was taken up by another run")
+        add_files(current, rows)
+        current.rows = current.files.filter(retired_at=None).aggregate(rows=Sum("rows"))["rows"] or 0
+        current.save(update_fields=["rows"])
 
 
 def add_files(partition: Partition, rows: Iterable[Any]) -> None:

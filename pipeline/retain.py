@@ -1,4 +1,5 @@
-"""retain: drop partitions that are in the lake, when nobody wants them on the shard any more."""
+"""retain: drop partitions that are in the lake, when nobody wants them on the shard any more; and retire the files of
+the lake that nobody wants there."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -8,8 +9,10 @@ from django.utils import timezone
 
 from mqueue.core.conf import Conf
 from pipeline.errors import NothingToDo
+from pipeline.expiry import expiry
 from pipeline.manifest import State
-from pipeline.models import Partition, Replay
+from pipeline.models import Partition
+from pipeline.pins import pinned_days
 from pipeline.turns import turn
 from shards.retention import LogPartition, Terms, connected, drop, expired, log_partitions, terms
 
@@ -20,7 +23,8 @@ def retain(conf: Conf, say: Say) -> None:
     wanted = terms(conf)
     with turn(conf):
         dropped = sum([retain_on(conf, shard, wanted, say) for shard in range(len(conf.shard_urls))])
-    if not dropped:
+        retired = retire(conf, say)
+    if not dropped and not retired:
         raise NothingToDo("No partition may be dropped")
 
 
@@ -45,10 +49,23 @@ def retain_on(conf: Conf, shard: int, wanted: Terms, say: Say) -> int:
     return len(gone)
 
 
+def retire(conf: Conf, say: Say) -> int:
+    """Files that hold nothing but what is past its time in the lake. `gc` deletes them after the grace."""
+    over, retired = expiry(conf), 0
+    for partition in filter(
+        over.touches, Partition.objects.filter(state=State.DROPPED, files__retired_at=None).distinct()
+    ):
+        for file in partition.files.filter(retired_at=None):
+            if all(over.is_over(partition, topic) for topic in file.parts.values_list("topic", flat=True)):
+                retired += partition.files.filter(pk=file.pk, retired_at=None).update(retired_at=timezone.now())
+                say(f"retired {file}")
+    return retired
+
+
 def droppable(conf: Conf, shard: int, one: LogPartition) -> bool:
     """Published for long enough, and read by no replay."""
     before = timezone.now() - timedelta(hours=conf.lake.grace_hours)
-    if any(one.day in replay.days for replay in Replay.objects.filter(state=Replay.State.RUNNING)):
+    if one.day in pinned_days(conf):
         return False
     return Partition.objects.filter(
         shard=shard, parent=one.parent, day=one.day, state=State.PUBLISHED, published_at__lte=before

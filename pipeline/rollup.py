@@ -15,7 +15,7 @@ from pipeline.layout import LAYOUTS
 from pipeline.log import IN_LAKE, Wanted, every_topic, frame, horizons, pieces
 from pipeline.models import Partition, RolledUp
 from pipeline.spark import Sessions
-from shards.retention import connected, log_partitions
+from shards.retention import connected, is_over, log_partitions, today
 from shards.sql import statement
 
 AHEAD_DAYS = 91  # a message lies on the day when it is due
@@ -57,8 +57,11 @@ def touched(conf: Conf, kind: str) -> tuple[list[int], Days]:
 
 
 def _all_days(conf: Conf) -> Days:
+    """But for those that the lake need not have any more: what was counted of them stays."""
     days = set(Partition.objects.values_list("day", flat=True))
     for url in conf.shard_urls:
         with connected(url) as connection:
             days |= {one.day for one in log_partitions(connection)}
-    return frozenset(days)
+            now, _ = today(connection)
+    kept = conf.lake.retention_days
+    return frozenset(day for day in days if not kept or not is_over(day, now, kept))

@@ -9,7 +9,7 @@ from celery import shared_task
 from mqueue.core.conf import ROOT, conf
 
 log = logging.getLogger(__name__)
-DAILY = ("archive", "usage", "failures", "retain", "gc")
+DAILY = ("archive", "usage", "failures", "retain", "compact", "gc")
 QUIET = (0, 3, 4)  # done, nothing to do, another run is at it
 
 

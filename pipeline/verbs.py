@@ -64,6 +64,31 @@ def _status(conf: Conf, options: dict[str, Any], say: Say) -> None:
     status(conf, say)
 
 
+def _compact(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.compact import compact
+    from pipeline.spark import Sessions
+
+    with Sessions("mqueue compact", options["master"], options["remote"]) as sessions:
+        compact(conf, sessions, say)
+
+
+def erase_arguments(parser: argparse.ArgumentParser) -> None:
+    spark_arguments(parser)
+    parser.add_argument("--namespace", required=True, help="whose rows")
+    parser.add_argument("--yes", action="store_true", help="do it; without, it is only shown what would be done")
+    parser.add_argument(
+        "--now", action="store_true", help="delete the old files at once, and not after LAKE_GRACE_HOURS by `gc`"
+    )
+
+
+def _erase(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.erase import erase
+    from pipeline.spark import Sessions
+
+    with Sessions("mqueue erase", options["master"], options["remote"]) as sessions:
+        erase(conf, sessions, options["namespace"], say, sure=options["yes"], at_once=options["now"])
+
+
 def replay_arguments(parser: argparse.ArgumentParser) -> None:
     spark_arguments(parser)
     parser.add_argument("--namespace", help="whose messages")
@@ -136,6 +161,8 @@ VERBS: dict[str, Verb] = {
     "verify": Verb("Read the whole lake again and hold it against its list.", _verify, spark_arguments),
     "gc": Verb("Delete files that no run will ever publish, and those that were replaced.", _gc),
     "retain": Verb("Drop days from the shards that are in the lake and past their retention.", _retain),
+    "compact": Verb("Merge each day's files into fewer ones, each of a range of topics.", _compact, spark_arguments),
+    "erase": Verb("Take a namespace's rows out of the lake and the roll-ups, for good.", _erase, erase_arguments),
     "replay": Verb(
         "Send messages of the past again, in their old order, through the service.", _replay, replay_arguments
     ),

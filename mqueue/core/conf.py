@@ -91,6 +91,7 @@ class Lake:
 
     url: str
     grace_hours: int  # a published partition stays on its shard for at least as long
+    retention_days: int = 0  # of the lake itself; 0: for ever
 
     @property
     def is_on(self) -> bool:
@@ -181,7 +182,11 @@ def read(env: Mapping[str, str]) -> Conf:
             retention_days=reader.integer("MQUEUE_RETENTION_DAYS", 7, 1, 3650),
             dedupe_window_ms=reader.integer("MQUEUE_DEDUPE_WINDOW_MS", DAY_MS, 1000, 3650 * DAY_MS),
         ),
-        lake=Lake(url=_lake_url(reader), grace_hours=reader.integer("LAKE_GRACE_HOURS", 24, 0, 8760)),
+        lake=Lake(
+            url=_lake_url(reader),
+            grace_hours=reader.integer("LAKE_GRACE_HOURS", 24, 0, 8760),
+            retention_days=reader.integer("LAKE_RETENTION_DAYS", 0, 0, 36500),
+        ),
         embedded=embedded,
         jwt_secret=reader.text("JWT_SECRET", ""),
         namespace_quotas=_quotas(reader),
