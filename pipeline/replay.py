@@ -159,7 +159,9 @@ def _gone(conf: Conf, sessions: Sessions, run: Replay, wanted: Wanted) -> DataFr
 
 def _where(messages: DataFrame, condition: str) -> DataFrame:
     try:
-        return messages.where(condition)
+        chosen = messages.where(condition)
+        _ = chosen.schema  # Spark Connect looks at it no sooner
+        return chosen
     except (AnalysisException, ParseException) as error:
         raise PipelineError(f"--where: {str(error).splitlines()[0]}") from error
 

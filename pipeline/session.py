@@ -21,7 +21,8 @@ def session(name: str, master: str = "local[2]", **settings: str) -> Iterator[Sp
     let_workers_find_us()
     builder = SparkSession.builder.appName(name).master(master)
     given = {key.replace("__", "."): value for key, value in settings.items()}
-    for key, value in (DEFAULTS | given).items():
+    usual = DEFAULTS | (ON_THIS_MACHINE if master.startswith("local") else {})
+    for key, value in (usual | given).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -36,7 +37,8 @@ def session(name: str, master: str = "local[2]", **settings: str) -> Iterator[Sp
 def connected_session(name: str, remote: str) -> Iterator[SparkSession]:
     """By Spark Connect. The server's workers need this code and its environment."""
     spark = SparkSession.builder.appName(name).remote(remote).getOrCreate()
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    for key in ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions"):
+        spark.conf.set(key, DEFAULTS[key])
     try:
         yield spark
     finally:
@@ -50,14 +52,19 @@ def let_workers_find_us() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in before if path not in ("", str(ROOT)))])
 
 
+# Half the time to start; what the JVM itself computes is little.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.memory": "512m",
-    # Half the time to start; what the JVM itself computes is little.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": QUICK,
+}
+# A cluster's executors have to find the driver, and know it by its own name.
+ON_THIS_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.extraJavaOptions": QUICK,
 }
