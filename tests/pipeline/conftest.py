@@ -8,7 +8,8 @@ import pytest
 from pytest_django.plugin import DjangoDbBlocker
 
 from mqueue.core.conf import Conf, Lake
-from tests.pipeline.past import drop_partitions
+from tests.pipeline.past import drop_partitions, grow_older, settle_some
+from tests.pipeline.runs import Runs
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +43,12 @@ def lake(
 @pytest.fixture
 def said() -> list[str]:
     return []
+
+
+@pytest.fixture
+async def runs(fresh_databases: str, folder: Path) -> Runs:
+    """On databases of its own, with what `acme` did nine days ago."""
+    runs = Runs(fresh_databases, folder)
+    await settle_some(runs.conf, "acme")
+    grow_older(runs.conf, "acme", 9)
+    return runs
