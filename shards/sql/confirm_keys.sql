@@ -1,9 +1,12 @@
--- Note that the messages of these keys are there. Locked in the order in which `reserve_keys` locks them.
+-- Note that the messages of these keys are there. Locked in the order in which `reserve_keys` locks them, each by its
+-- index: a planner that knows how few are unconfirmed would compare all of these with each of the given ones.
 WITH given AS (
     SELECT * FROM unnest(%(namespace)s::text[], %(key)s::text[], %(id)s::bigint[]) AS given (namespace, key, id)
-), locked AS (
-    SELECT i.namespace, i.key FROM idempotency i
-    JOIN given g ON g.namespace = i.namespace AND g.key = i.key AND g.id = i.id
-    WHERE NOT i.confirmed ORDER BY i.namespace, i.key FOR UPDATE OF i
+    ORDER BY namespace, key
 )
-UPDATE idempotency i SET confirmed = true FROM locked l WHERE i.namespace = l.namespace AND i.key = l.key
+UPDATE idempotency SET confirmed = true WHERE ctid = ANY(ARRAY(
+    SELECT locked.ctid FROM given, LATERAL (
+        SELECT i.ctid FROM idempotency i
+        WHERE i.namespace = given.namespace AND i.key = given.key AND i.id = given.id AND NOT i.confirmed FOR UPDATE
+    ) locked
+))

@@ -275,6 +275,18 @@ BY_ID: dict[str, dict[str, Any]] = {
 }
 
 
+def test_keys_are_confirmed_one_by_one(shard: Shard) -> None:
+    """Hardly any is unconfirmed at any time; the planner knows that, and must not look for those."""
+    make = "INSERT INTO idempotency SELECT 'n', n::text, n, now(), 1, n <= %s FROM generate_series(1, %s) n"
+    shard.connection.execute(make, [MANY, MANY + 5])
+    shard.connection.execute("ANALYZE idempotency")
+    numbers = range(MANY + 6, MANY + 506)
+    given = {"namespace": ["n"] * 500, "key": [str(n) for n in numbers], "id": list(numbers)}
+    shard.connection.execute(statement("reserve_keys"), given | {"topic": [1] * 500, "window_ms": 86_400_000})
+    assert unbounded_reads(shard.plan("confirm_keys", given)) == []
+    assert shard.buffers("confirm_keys", given) < 12_000
+
+
 @pytest.mark.parametrize("name", BY_ID)
 def test_what_is_read_is_named(shard: Shard, name: str) -> None:
     shard.add(100_000)
