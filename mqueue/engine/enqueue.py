@@ -55,7 +55,7 @@ class Enqueuing:
         self._cluster, self._topics = cluster, topics
         self._hot, self._buffering = hot, buffering
         self._keys = Keys(cluster, window_ms)
-        self._inserts = {shard: Inserts(shard, hot[shard], weights) for shard in cluster.shards}
+        self._inserts = {shard: Inserts(shard, hot[shard], window_ms, weights) for shard in cluster.shards}
 
     async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
         numbers = await self._topics.find_or_make((message.namespace, message.topic) for message in messages)
@@ -99,21 +99,37 @@ class Enqueuing:
     async def _with_keys(self, request: "_Request", indexes: Sequence[int]) -> None:
         repeated = request.repeated()
         wanted = [index for index in indexes if index not in repeated]
+        request.version, request.beside = self._cluster.slots.version, self._beside(request, wanted)
         for _ in range(ROUNDS):
-            fenced = await self._take_and_add(request, wanted)
-            if not fenced:
-                break
-            wanted = fenced
+            there, fenced = await self._take_and_add(request, wanted)
             await self._renew_ids(request, fenced)
+            wanted = sorted(there + fenced)
+            request.beside = set()
+            if not wanted:
+                break
         else:
             for index in wanted:
                 request.failed(index, ShardUnavailable("Too many requests race for one idempotency key"))
         for index, meant in repeated.items():
             request.repeats(index, meant)
 
-    async def _take_and_add(self, request: "_Request", wanted: list[int]) -> list[int]:
-        """The indexes of those whose key went to another topic meanwhile: they need a new id."""
-        claims = {i: Claim(key, request.ids[i], request.topic_of(i)) for i in wanted if (key := request.key_of(i))}
+    def _beside(self, request: "_Request", wanted: Sequence[int]) -> set[int]:
+        """Those whose key lies on the shard of their topic, so that one statement takes the one and adds the other."""
+        homes = {number: self._home(name) for name, number in request.numbers.items()}
+        keys = ((index, request.key_of(index), homes[request.topic_of(index)]) for index in wanted)
+        return {index for index, key, home in keys if key and home and self._home(key) is home}
+
+    def _home(self, name: Name) -> Database | None:
+        try:
+            return self._cluster.shard_of_topic(*name)
+        except (SlotMoved, ShardUnavailable):
+            return None
+
+    async def _take_and_add(self, request: "_Request", wanted: list[int]) -> tuple[list[int], list[int]]:
+        """The indexes of those whose key was not to be had beside them, and of those whose key went to another topic
+        meanwhile: these need a new id."""
+        apart = [i for i in wanted if i not in request.beside]
+        claims = {i: Claim(key, request.ids[i], request.topic_of(i)) for i in apart if (key := request.key_of(i))}
         await self._keys.take(claims.values())
         for index, claim in claims.items():
             request.ids[index] = claim.id
@@ -125,9 +141,9 @@ class Enqueuing:
                 request.is_there(index)
         to_add = [i for i in wanted if i not in claims or not (claims[i].error or claims[i].is_there)]
         not_added = await self._add(request, to_add)
-        fenced = await self._fenced(request, not_added)
+        fenced = await self._fenced(request, [i for i in not_added if i not in request.beside])
         await self._keys.confirm(claims[i] for i in claims if request.is_sure(i) and not claims[i].is_there)
-        return fenced
+        return [i for i in not_added if i in request.beside], fenced
 
     async def _fenced(self, request: "_Request", not_added: list[int]) -> list[int]:
         """Of those that somebody else's row kept out: the message is there, unless that row is a fence."""
@@ -149,7 +165,7 @@ class Enqueuing:
         await self._hot[self._cluster.reader_of_id(message_id)].cool([topic])
 
     async def _renew_ids(self, request: "_Request", indexes: list[int]) -> None:
-        first = await self._cluster.ids.take(len(indexes))
+        first = await self._cluster.ids.take(len(indexes)) if indexes else 0
         for offset, index in enumerate(indexes):
             message = request.messages[index]
             request.ids[index] = (first + offset) * SLOTS + slot_of(message.namespace, message.topic)
@@ -187,12 +203,23 @@ class Enqueuing:
     async def _add_on(
         self, shard: Database, request: "_Request", part: list[int], patience: Patience | None
     ) -> list[int]:
+        if not request.beside or request.version == self._cluster.slots.version:
+            return await self._add_whole(shard, request, part, patience)
+        strayed = [i for i in part if i in request.beside]  # perhaps: a slot has moved since the keys were looked at
+        apart = [i for i in part if i not in request.beside]
+        return strayed + (await self._add_whole(shard, request, apart, patience) if apart else [])
+
+    async def _add_whole(
+        self, shard: Database, request: "_Request", part: list[int], patience: Patience | None
+    ) -> list[int]:
         try:
             used = {(request.messages[i].namespace, request.messages[i].topic) for i in part}
             await self._topics.note_on(shard, {name: request.numbers[name] for name in used})
             committed = await self._inserts[shard].add([request.row_of(index) for index in part], request.owner)
-        except SlotMoved as error:
-            return await self._add_later(request, part, error, patience)
+        except SlotMoved as error:  # the key's or the topic's: they may part
+            apart = [i for i in part if i not in request.beside]
+            beside = [i for i in part if i in request.beside]
+            return beside + (await self._add_later(request, apart, error, patience) if apart else [])
         except Undecided as error:
             for index in part:
                 request.in_doubt(index, error)
@@ -217,6 +244,8 @@ class _Request:
     def __init__(self, producer: str, messages: Sequence[Message], numbers: dict[Name, int], ids: list[int]) -> None:
         self.producer, self.messages, self.numbers, self.ids = producer, messages, numbers, ids
         self.owner = messages[0].namespace  # whose turn it takes
+        self.beside: set[int] = set()  # those whose key is taken by the statement that adds them
+        self.version = 0  # of the slot map by which they were chosen
         self.result = Enqueued(ids=[None] * len(messages))
 
     def key_of(self, index: int) -> Key | None:
@@ -237,7 +266,8 @@ class _Request:
         return self.numbers[message.namespace, message.topic]
 
     def row_of(self, index: int) -> tuple[Any, ...]:
-        return row_of(self.ids[index], self.topic_of(index), self.messages[index], self.producer)
+        beside = index in self.beside
+        return row_of(self.ids[index], self.topic_of(index), self.messages[index], self.producer, beside=beside)
 
     def record_of(self, index: int, now_us: int) -> Record:
         return record_of(self.ids[index], self.topic_of(index), self.messages[index], self.producer, now_us)

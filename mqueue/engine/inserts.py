@@ -39,8 +39,9 @@ COLUMNS: dict[str, type[Array]] = {
     "retry": Jsonbs,
     "key": Texts,
     "producer": Texts,
+    "beside": Texts,
 }
-AT, DELAY_MS, KEY = (list(COLUMNS).index(name) for name in ("at", "delay_ms", "key"))
+AT, DELAY_MS, KEY, BESIDE = (list(COLUMNS).index(name) for name in ("at", "delay_ms", "key", "beside"))
 FEW = 64  # messages that are offered without asking first
 FLIGHTS = 4
 LOAD = 1_000  # messages of one statement; a request with more goes alone
@@ -54,8 +55,8 @@ class Committed:
     keyed: frozenset[int]  # those with a key that were not there before
 
 
-def row_of(number: int, topic: int, message: Message, producer: str) -> Row:
-    """In the order of COLUMNS."""
+def row_of(number: int, topic: int, message: Message, producer: str, *, beside: bool) -> Row:
+    """In the order of COLUMNS. Whether its key lies on its own shard."""
     return (
         number,
         topic,
@@ -71,6 +72,7 @@ def row_of(number: int, topic: int, message: Message, producer: str) -> Row:
         as_json(message.retry),
         message.idempotency_key,
         producer,
+        message.namespace if beside else None,
     )
 
 
@@ -90,8 +92,8 @@ def _is_new(row: Row, committed: Committed) -> bool:
 
 
 class Inserts:
-    def __init__(self, shard: Database, hot: Shard, weights: Mapping[str, int]) -> None:
-        self._shard, self._hot = shard, hot
+    def __init__(self, shard: Database, hot: Shard, window_ms: int, weights: Mapping[str, int]) -> None:
+        self._shard, self._hot, self._window_ms = shard, hot, window_ms
         self._seconds = metrics.COMMIT_SECONDS.labels(shard.number)
         self._commits: Coalescer[list[Row], Committed | Exception] = Coalescer(
             self._commit_all, most=LOAD, flights=FLIGHTS, name=f"commits on {shard.name}", weights=weights
@@ -120,7 +122,7 @@ class Inserts:
         return [done] * len(parts)
 
     async def _commit(self, rows: list[Row]) -> Committed:
-        columns = columns_of(rows)
+        columns = columns_of(rows, self._window_ms)
         pid = 0
 
         async def insert() -> Committed:
@@ -141,7 +143,7 @@ class Inserts:
 
     async def _look_whether_committed(self, rows: list[Row], pid: int) -> Committed | None:
         """The connection was lost before the answer came. None: it cannot be told."""
-        plain = {row[0] for row in rows if row[KEY] is None}
+        plain = {row[0] for row in rows if row[KEY] is None or row[BESIDE] is not None}
         for _ in range(LOOKS if plain else 0):
             try:
                 async with self._shard.connection() as connection:
@@ -160,10 +162,11 @@ class Inserts:
         return None
 
 
-def columns_of(rows: list[Row]) -> dict[str, Array | None]:
-    """As the statement takes them."""
+def columns_of(rows: list[Row], window_ms: int = 0) -> dict[str, Array | int | None]:
+    """As the statement takes them. The dedupe window counts for keys that lie beside their messages."""
     by_column = zip(*rows, strict=True)
-    return {name: array(kind, values) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
+    columns = {name: array(kind, values) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
+    return columns | {"window_ms": window_ms}
 
 
 async def offer_rows(hot: Shard, rows: list[Row], now: datetime.datetime) -> None:

@@ -47,6 +47,7 @@ class Record(Struct, frozen=True, array_like=True, gc=False):
             self.retry,
             None,
             self.producer,
+            None,
         )
 
 

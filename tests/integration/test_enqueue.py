@@ -16,6 +16,7 @@ from mqueue.engine.engine import Engine
 from mqueue.engine.inserts import Inserts
 from mqueue.engine.keys import Keys
 from shards.pools import Database
+from shards.routing import SLOTS, slot_of
 from tests.integration.messages import message, send
 from tests.integration.test_engine import bodies, take
 
@@ -120,6 +121,7 @@ async def test_an_answer_stops_at_16_mib_of_payload(engine: Engine, namespace: s
 async def test_a_key_whose_first_owner_crashed_names_one_message(
     engine: Engine, namespace: str, configuration: Conf, monkeypatch: Any, crash: str, topic: str
 ) -> None:
+    key = key_for(namespace, beside=False)
     first = Engine(configuration)
     await first.open()
     monkeypatch.setattr(Keys, "confirm", _crash)
@@ -127,12 +129,12 @@ async def test_a_key_whose_first_owner_crashed_names_one_message(
         if crash == "before the message":
             patch.setattr(Inserts, "add", _crash)
         with pytest.raises(RuntimeError):
-            await first.enqueue("p", [message(namespace, body="first", idempotency_key="k")])
+            await first.enqueue("p", [message(namespace, body="first", idempotency_key=key)])
     monkeypatch.undo()
     again = await asyncio.gather(
         *(
             engine.enqueue(
-                "p", [message(namespace, topic, body="second", idempotency_key="k"), message(namespace, topic)]
+                "p", [message(namespace, topic, body="second", idempotency_key=key), message(namespace, topic)]
             )
             for _ in range(5)
         )
@@ -157,22 +159,50 @@ async def _crash(*_: Any) -> None:
     raise RuntimeError("crash")
 
 
+def key_for(namespace: str, *, beside: bool) -> str:
+    """A key on the shard of topic `t`, or on the other of the two."""
+    home = slot_of(namespace, "t") * 2 // SLOTS
+    return next(key for n in range(1000) if (slot_of(namespace, key := f"k{n}") * 2 // SLOTS == home) is beside)
+
+
+async def test_a_key_beside_its_message_is_taken_with_it(engine: Engine, namespace: str) -> None:
+    key = key_for(namespace, beside=True)
+    requests = [[message(namespace, body=n, idempotency_key=key), message(namespace, body=-1)] for n in range(20)]
+    results = await asyncio.gather(*(engine.enqueue("p", request) for request in requests))
+    assert len({result.ids[0] for result in results}) == 1
+    assert sum(result.duplicates for result in results) == 19
+    elsewhere = await engine.enqueue("p", [message(namespace, "elsewhere", idempotency_key=key)])
+    assert (elsewhere.ids, elsewhere.there) == (results[0].ids[:1], [0])
+    assert len(await take(engine, namespace, limit=100)) == 21
+    async with engine.cluster.shard_of_topic(namespace, "t").connection() as connection:
+        rows = await connection.execute("SELECT id, confirmed FROM idempotency WHERE namespace = %s", [namespace])
+        assert await rows.fetchall() == [(results[0].ids[0], True)]
+        rows = await connection.execute("SELECT FROM keyed WHERE id = %s", [results[0].ids[0]])
+        assert await rows.fetchall() == []
+
+
+async def test_keys_on_either_shard_leave_a_request_in_its_order(engine: Engine, namespace: str) -> None:
+    await send(engine, *(message(namespace, body=n, idempotency_key=str(n)) for n in range(40)))
+    assert bodies(await take(engine, namespace, limit=100)) == list(range(40))
+
+
 async def test_a_fenced_message_never_comes(engine: Engine, namespace: str, monkeypatch: Any) -> None:
     """The first owner was only slow: by the time it adds its message, its key has gone to another topic."""
+    key = key_for(namespace, beside=False)
     slow, go = asyncio.Event(), asyncio.Event()
     add = Inserts.add
 
     async def held(self: Inserts, rows: list[Any], owner: str) -> Any:
-        if rows[0][inserts.KEY] == "k" and not slow.is_set():
+        if rows[0][inserts.KEY] == key and not slow.is_set():
             slow.set()
             await go.wait()
         return await add(self, rows, owner)
 
     await send(engine, message(namespace))
     monkeypatch.setattr(Inserts, "add", held)
-    first = asyncio.create_task(engine.enqueue("p", [message(namespace, body="slow", idempotency_key="k")]))
+    first = asyncio.create_task(engine.enqueue("p", [message(namespace, body="slow", idempotency_key=key)]))
     await slow.wait()
-    second = await engine.enqueue("p", [message(namespace, "elsewhere", body="quick", idempotency_key="k")])
+    second = await engine.enqueue("p", [message(namespace, "elsewhere", body="quick", idempotency_key=key)])
     go.set()
     result = await first
     assert result.ids == second.ids
@@ -216,15 +246,17 @@ async def test_a_key_may_be_used_again_after_its_window(engine: Engine, namespac
 
 
 async def test_keys_are_forgotten_a_day_after_their_window(engine: Engine, namespace: str) -> None:
-    (old,) = await send(engine, message(namespace, idempotency_key="old"))
+    key = key_for(namespace, beside=False)  # so that its message has a row in `keyed`
+    (old,) = await send(engine, message(namespace, idempotency_key=key))
     (new,) = await send(engine, message(namespace, idempotency_key="new"))
     for shard in engine.cluster.shards:
         async with shard.connection() as connection:
             await connection.execute(
-                "UPDATE idempotency SET at = at - interval '49 hours' WHERE namespace = %s AND key = 'old'", [namespace]
+                "UPDATE idempotency SET at = at - interval '49 hours' WHERE namespace = %s AND key = %s",
+                [namespace, key],
             )
             await connection.execute("UPDATE keyed SET at = at - interval '49 hours' WHERE id = %s", [old])
     assert await _forget_keys() == 2
     assert await _forget_keys() == 0
     assert await send(engine, message(namespace, idempotency_key="new")) == [new]
-    assert await send(engine, message(namespace, idempotency_key="old")) != [old]
+    assert await send(engine, message(namespace, idempotency_key=key)) != [old]
