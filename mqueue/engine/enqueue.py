@@ -15,11 +15,14 @@ from mqueue.engine.inserts import Inserts, row_of
 from mqueue.engine.keys import Claim, Key, Keys
 from mqueue.engine.records import Record, record_of
 from mqueue.engine.topics import Topics
+from shards.arrays import Int8s, array
+from shards.calls import fetch
 from shards.cluster import Cluster
 from shards.ids import slot_of_id
 from shards.patience import Patience
 from shards.pools import Database
 from shards.routing import SLOTS, slot_of
+from shards.sql import statement
 from tenants.registry import Name
 
 ROUNDS = 20  # each is one request that went ahead of this one
@@ -131,10 +134,9 @@ class Enqueuing:
         apart = [i for i in wanted if i not in request.beside]
         claims = {i: Claim(key, request.ids[i], request.topic_of(i)) for i in apart if (key := request.key_of(i))}
         await self._keys.take(claims.values())
+        await self._offer_again({c.id: c.silent_topic for c in claims.values() if c.silent_topic is not None})
         for index, claim in claims.items():
             request.ids[index] = claim.id
-            if claim.unconfirmed_topic is not None:
-                await self._cool(claim.id, claim.unconfirmed_topic)
             if claim.error:
                 request.failed(index, claim.error)
             elif claim.is_there:
@@ -154,15 +156,24 @@ class Enqueuing:
                 if await self._keys.fenced_among(shard, [request.ids[index]]):
                     fenced.append(index)
                 else:
-                    await self._cool(request.ids[index], request.topic_of(index))
+                    await self._offer_again({request.ids[index]: request.topic_of(index)})
                     request.is_there(index)
             except ShardUnavailable as error:
                 request.failed(index, error)
         return fenced
 
-    async def _cool(self, message_id: int, topic: int) -> None:
-        """Before we say that a message is there which somebody else has added, and perhaps not offered yet."""
-        await self._hot[self._cluster.reader_of_id(message_id)].cool([topic])
+    async def _offer_again(self, topics: Mapping[int, int]) -> None:
+        """By id: before we say that messages are there which somebody else has added, and perhaps not offered yet."""
+        parts: dict[Database, list[int]] = defaultdict(list)
+        for number in topics:
+            parts[self._cluster.reader_of_id(number)].append(number)
+        for shard, part in parts.items():
+            try:
+                rows = await fetch(shard, statement("waiting"), {"ids": array(Int8s, part)})
+            except ShardUnavailable:
+                await self._hot[shard].cool({topics[number] for number in part})
+            else:
+                await self._hot[shard].offer_rows(rows)
 
     async def _renew_ids(self, request: "_Request", indexes: list[int]) -> None:
         first = await self._cluster.ids.take(len(indexes)) if indexes else 0

@@ -27,6 +27,7 @@ Key = tuple[str, str]  # namespace, key
 ROUNDS = 50
 PAUSES_S = (0.005, 0.05)  # between two rounds: the first, and the longest
 PATIENCE_S = 1.0
+OFFERED_S = 10.0  # whoever took a key together with its message, and lives, has offered the message by then
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class Claim:
     id: int
     topic: int
     is_there: bool = False  # the message of this id exists already
-    unconfirmed_topic: int | None = None  # … and whoever added it may not have offered it yet, to this topic
+    silent_topic: int | None = None  # … and whoever added it may not have offered it yet, to this topic
     error: Exception | None = None
 
 
@@ -115,6 +116,7 @@ class Keys:
         number, topic, confirmed, held_s = owner
         if confirmed:
             claim.id, claim.is_there = number, True
+            claim.silent_topic = topic if held_s < OFFERED_S else None
             return True
         home = self._cluster.reader_of_id(number)
         if topic == claim.topic and not await self.fenced_among(home, [number]):
@@ -125,7 +127,7 @@ class Keys:
         home = self._cluster.shard_of_id(number)
         await _execute(home, statement("fence"), {"id": number})
         if not await self.fenced_among(home, [number]):
-            claim.id, claim.is_there, claim.unconfirmed_topic = number, True, topic
+            claim.id, claim.is_there, claim.silent_topic = number, True, topic
             return True
         swap = {"id": claim.id, "topic": claim.topic, "namespace": claim.key[0], "key": claim.key[1], "fenced": number}
         return await _execute(shard, statement("swap_key"), swap) == 1

@@ -16,8 +16,7 @@ from mqueue.engine.engine import Engine
 from mqueue.engine.inserts import Inserts
 from mqueue.engine.keys import Keys
 from shards.pools import Database
-from shards.routing import SLOTS, slot_of
-from tests.integration.messages import message, send
+from tests.integration.messages import key_for, message, send
 from tests.integration.test_engine import bodies, take
 
 
@@ -157,12 +156,6 @@ async def test_a_key_whose_first_owner_crashed_names_one_message(
 
 async def _crash(*_: Any) -> None:
     raise RuntimeError("crash")
-
-
-def key_for(namespace: str, *, beside: bool) -> str:
-    """A key on the shard of topic `t`, or on the other of the two."""
-    home = slot_of(namespace, "t") * 2 // SLOTS
-    return next(key for n in range(1000) if (slot_of(namespace, key := f"k{n}") * 2 // SLOTS == home) is beside)
 
 
 async def test_a_key_beside_its_message_is_taken_with_it(engine: Engine, namespace: str) -> None:
