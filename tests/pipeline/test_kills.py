@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.pipeline.past import rows_of
+from tests.pipeline.past import grow_older, rows_of, settle_some
 from tests.pipeline.runs import Runs, kill_at
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(1200)]  # many starts of a JVM
@@ -45,3 +45,22 @@ async def test_of_two_at_once_one_does_the_work(runs: Runs) -> None:
         codes.append(process.returncode)
     assert codes.count(0) == 1
     require_whole(runs, "acme")
+
+
+async def test_compact_and_erase_may_be_killed_at_any_step_too(runs: Runs) -> None:
+    await settle_some(runs.conf, "other")
+    grow_older(runs.conf, "other", 9)
+    runs.archive_into_small_files()
+    for step in ("writing", "written", "rewrote"):
+        assert kill_at(runs.start("compact"), step) == -signal.SIGKILL
+        assert runs.listed() <= runs.files()
+        require_rows(runs, "acme", "other")
+    assert runs.end("compact") in (0, 3)
+    require_whole(runs, "acme", "other")
+    erase = ("erase", "--namespace", "other", "--yes", "--now")
+    for step in ("writing", "written", "rewrote", "the roll-ups"):
+        assert kill_at(runs.start(*erase), step) == -signal.SIGKILL
+        assert runs.listed() <= runs.files()
+    assert runs.end(*erase) in (0, 3)
+    require_whole(runs, "acme")
+    assert runs.rows("SELECT DISTINCT namespace FROM lake_part") == [("acme",)]
