@@ -23,6 +23,10 @@ class Door:
     _connection: http.client.HTTPConnection | None = None
     _token: tuple[float, str] = field(default=(0.0, ""))
 
+    def another(self) -> "Door":
+        """With a connection of its own."""
+        return Door(self.url, self.secret, self.namespace, self.subject)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()

@@ -5,32 +5,55 @@ far it has come, so that one that was killed goes on there.
 """
 
 import datetime
-import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from django.utils import timezone
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqueue.core.conf import Conf
 from pipeline.door import Door
 from pipeline.errors import NothingToDo, PipelineError
-from pipeline.layout import EVENT, MESSAGE
+from pipeline.layout import MESSAGE
 from pipeline.log import Wanted, days_between, frame, horizons, pieces, topics_named
-from pipeline.messages import Unsendable, as_sent
 from pipeline.models import Replay
+from pipeline.sending import Sending
+from pipeline.spans import (
+    BLOCKS_DDL,
+    COUNTS,
+    COUNTS_DDL,
+    ENDS_DDL,
+    GONE,
+    LIGHT,
+    SECOND,
+    Chosen,
+    Log,
+    Work,
+    counted,
+    cut,
+    ends,
+    identities,
+    in_order,
+    micros,
+    moment,
+    reading,
+    taking,
+    unpacked,
+)
 from pipeline.spark import Sessions
 
 AHEAD_DAYS = 91  # a message may be scheduled as far, and lies in the log on the day when it is due
-BATCH, BATCH_BYTES = 1_000, 4 << 20
-SAY_EVERY_S = 2.0
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-GONE, AGAIN = (11, 12), 10  # kinds of events: cancelled, deleted; replayed
+SPAN_ROWS, SPAN_BYTES = 50_000, 32 << 20  # what a task puts in order at a time
+PARTS = 4  # of the ids, to count them
 Say = Callable[[str], None]
+Seconds = dict[str, "np.ndarray[Any, np.dtype[np.int64]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +104,16 @@ def resume(conf: Conf, name: str) -> Replay:
 def replay(conf: Conf, sessions: Sessions, run: Replay, say: Say, door: Door, rate: float | None) -> None:
     wish = Wish.of_json(run.wish)
     say(f"replay {run.name}")
-    total = min(sum(count for _, count in histogram(conf, sessions, run)), wish.most or 1 << 62)
-    sent = Sending(run, wish, door, rate, total, say)
-    in_order = chosen(conf, sessions, run).orderBy("enqueued_us", "id")
-    for row in in_order.toLocalIterator(prefetchPartitions=True):
-        if wish.most is not None and run.sent + len(sent.batch) >= wish.most:
-            break
-        sent.add(row)
-    sent.flush()
+    source = Source.of(conf, sessions, run)
+    seconds = source.seconds()
+    most = wish.most or 1 << 62
+    with Sending(run, door, rate, min(int(seconds["messages"].sum()), most), say) as sent:
+        for pack in source.packs(bounds_of(seconds)):
+            left = most - sent.begun
+            if left <= 0:
+                break
+            sent.add(pack if pack.num_rows <= left else pack.slice(0, left))
+        sent.flush()
     run.state = Replay.State.DONE
     run.save(update_fields=["state"])
     say(f"replay {run.name} is done: {run.sent} sent, {sent.skipped} skipped, {sent.duplicates} were there already")
@@ -96,65 +121,99 @@ def replay(conf: Conf, sessions: Sessions, run: Replay, say: Say, door: Door, ra
         raise NothingToDo("Nothing was to be sent")
 
 
-def histogram(conf: Conf, sessions: Sessions, run: Replay) -> list[tuple[datetime.datetime, int]]:
-    """Messages by the hour of their enqueue."""
-    hours = chosen(conf, sessions, run).groupBy(fn.expr("enqueued_us div 3600000000").alias("hour")).count()
-    return [(_hour(row["hour"]), row["count"]) for row in hours.orderBy("hour").collect()]
-
-
 def dry_run(conf: Conf, sessions: Sessions, run: Replay, say: Say) -> None:
-    """What would be sent, by the hour; nothing is."""
+    """What would be sent, by the hour of its enqueue; nothing is."""
     try:
-        found = histogram(conf, sessions, run)
+        seconds = Source.of(conf, sessions, run).seconds()
     finally:
         run.delete()
-    if not found:
+    if not len(seconds["second"]):
         raise NothingToDo("Nothing would be sent")
-    most = max(count for _, count in found)
-    for hour, count in found:
-        say(f"{hour:%Y-%m-%d %H:00} {count:>9} {'#' * max(1, round(50 * count / most))}")
-    say(f"{sum(count for _, count in found)} messages")
+    hours, places = np.unique(seconds["second"] // 3600, return_inverse=True)
+    counts = np.bincount(places, seconds["messages"]).astype(int)
+    for hour, count in zip(hours.tolist(), counts.tolist(), strict=True):
+        say(f"{moment(hour * 3600 * SECOND):%Y-%m-%d %H:00} {count:>9} {'#' * max(1, round(50 * count / max(counts)))}")
+    say(f"{counts.sum()} messages")
 
 
-def chosen(conf: Conf, sessions: Sessions, run: Replay) -> DataFrame:
-    """The messages that are meant and not sent yet, each once. Times that leave Spark are microseconds: as times they
-    would be taken for the driver's own zone."""
-    wish = Wish.of_json(run.wish)
-    names = topics_named(conf, wish.namespace, wish.topic)
-    if not names:
-        raise NothingToDo("There is no such topic")
-    wanted = Wanted(frozenset(run.days), names)
-    spark = sessions.get()
-    found = pieces(conf, "message", wanted, run.horizons)
-    messages = frame(spark, conf.lake.url, MESSAGE, found, names, MESSAGE.schema.names)
-    until = min(wish.last, wish.as_of) if wish.as_of else wish.last
-    messages = messages.where((fn.col("enqueued_at") >= fn.lit(wish.first)) & (fn.col("enqueued_at") < fn.lit(until)))
-    messages = messages.withColumn("enqueued_us", fn.unix_micros("enqueued_at"))
-    messages = messages.withColumn("deliver_after_us", fn.unix_micros("deliver_after"))
-    if run.last_at is not None and run.last_id is not None:
-        after = fn.struct("enqueued_us", "id") > fn.struct(_long(_micros(run.last_at)), _long(run.last_id))
-        messages = messages.where(after)
-    messages = messages.dropDuplicates(["id"])
-    if wish.where:
-        messages = _where(
-            messages.withColumn("body", fn.expr("if(is_json, cast(payload AS string), NULL)")), wish.where
-        )
-    return messages if wish.include_deleted else messages.join(_gone(conf, sessions, run, wanted), "id", "left_anti")
+def bounds_of(seconds: Seconds) -> list[int]:
+    """The first microsecond of each span but the first: so many messages or bytes, or a second that has more."""
+    found: list[int] = []
+    messages = size = 0
+    for second, more, bytes_ in zip(*(seconds[name].tolist() for name in COUNTS.names), strict=True):
+        if messages and (messages + more > SPAN_ROWS or size + bytes_ > SPAN_BYTES):
+            found.append(second * SECOND)
+            messages = size = 0
+        messages, size = messages + more, size + bytes_
+    return found
 
 
-def _gone(conf: Conf, sessions: Sessions, run: Replay, wanted: Wanted) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The messages that are meant and not sent yet, each once."""
+
+    spark: SparkSession
+    log: Log
+    chosen: Chosen
+    where: str | None
+
+    @classmethod
+    def of(cls, conf: Conf, sessions: Sessions, run: Replay) -> "Source":
+        wish = Wish.of_json(run.wish)
+        names = topics_named(conf, wish.namespace, wish.topic)
+        if not names:
+            raise NothingToDo("There is no such topic")
+        wanted = Wanted(frozenset(run.days), names)
+        log = Log(pieces(conf, "message", wanted, run.horizons), conf.lake.url, names)
+        gone = () if wish.include_deleted else _gone(conf, sessions, run, wanted)
+        until = min(wish.last, wish.as_of) if wish.as_of else wish.last
+        after = (micros(run.last_at), run.last_id) if run.last_at and run.last_id else None
+        chosen = Chosen(micros(wish.first), micros(until), after, gone, run.name, wish.into, wish.most_replays)
+        return cls(sessions.get(), log, chosen, wish.where)
+
+    def seconds(self) -> Seconds:
+        """How many messages and bytes there are, by the second of their enqueue."""
+        found = self._blocks(LIGHT, partial(identities, chosen=self.chosen, parts=PARTS))
+        counts = found.repartitionById(PARTS, "number").mapInArrow(counted, COUNTS_DDL)
+        table = counts.groupBy("second").sum("messages", "bytes").orderBy("second").toArrow()
+        return {name: column.to_numpy() for name, column in zip(COUNTS.names, table.columns, strict=True)}
+
+    def packs(self, bounds: list[int]) -> Iterator[pa.Table]:
+        found = self._blocks(MESSAGE.schema, partial(cut, chosen=self.chosen, bounds=bounds))
+        spans = found.repartitionById(len(bounds) + 1, "number").mapInArrow(in_order, BLOCKS_DDL)
+        for row in spans.toLocalIterator(prefetchPartitions=True):
+            yield unpacked(row["rows"])
+
+    def _blocks(self, schema: pa.Schema, work: Work) -> DataFrame:
+        """A condition is Spark's to judge; without one, rows do not leave the task that reads them."""
+        log = self.log
+        if self.where is None:
+            return numbers(self.spark, log).mapInArrow(reading(log, schema, work), BLOCKS_DDL)
+        rows = frame(self.spark, log.url, MESSAGE, log.pieces, log.names, MESSAGE.schema.names)
+        rows = rows.withColumn("body", fn.expr("if(is_json, cast(payload AS string), NULL)"))
+        return _where(rows, self.where).mapInArrow(taking(work), BLOCKS_DDL)
+
+
+def numbers(spark: SparkSession, log: Log) -> DataFrame:
+    return spark.range(0, len(log.pieces), 1, max(1, len(log.pieces)))
+
+
+def _gone(conf: Conf, sessions: Sessions, run: Replay, wanted: Wanted) -> tuple[int, ...]:
     """Ids of messages that were cancelled or deleted in the end, as of the time that was asked for."""
     wish = Wish.of_json(run.wish)
     today = timezone.now().date()
     later = frozenset(min(wanted.days) + datetime.timedelta(n) for n in range((today - min(wanted.days)).days + 1))
-    found = pieces(conf, "event", Wanted(later, wanted.names), run.horizons)
-    events = frame(sessions.get(), conf.lake.url, EVENT, found, wanted.names, ["at", "kind"])
-    if wish.as_of:
-        events = events.where(fn.col("at") <= fn.lit(wish.as_of))
-    ends = events.where(fn.col("kind").isin(*GONE, AGAIN))
-    newest = Window.partitionBy("id").orderBy(fn.desc("at"))
-    last = ends.withColumn("n", fn.row_number().over(newest)).where("n = 1")
-    return last.where(fn.col("kind").isin(*GONE)).select("id")
+    log = Log(pieces(conf, "event", Wanted(later, wanted.names), run.horizons), conf.lake.url, wanted.names)
+    find = ends(log, micros(wish.as_of) if wish.as_of else None)
+    table = (
+        numbers(sessions.get(), log)
+        .mapInArrow(find, ENDS_DDL)
+        .toArrow()
+        .sort_by([("id", "ascending"), ("at", "ascending")])
+    )
+    ids, kinds = table["id"].to_numpy(), table["kind"].to_numpy()
+    is_last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, bool)
+    return tuple(ids[is_last & np.isin(kinds, GONE)].tolist())
 
 
 def _where(messages: DataFrame, condition: str) -> DataFrame:
@@ -166,72 +225,9 @@ def _where(messages: DataFrame, condition: str) -> DataFrame:
         raise PipelineError(f"--where: {str(error).splitlines()[0]}") from error
 
 
-class Sending:
-    """Batches on their way, and how far they have come."""
-
-    def __init__(self, run: Replay, wish: Wish, door: Door, rate: float | None, total: int, say: Say) -> None:
-        self._run, self._wish, self._door, self._rate, self._say = run, wish, door, rate, say
-        self._total = run.sent + total
-        self.batch: list[bytes] = []
-        self._bytes = self.skipped = self.duplicates = 0
-        self._position: Row | None = None
-        self._began, self._before = time.monotonic(), run.sent
-        self._said = self._began
-
-    def add(self, row: Row) -> None:
-        self._position = row
-        try:
-            message = as_sent(row, self._run.name, self._wish.into, self._wish.most_replays)
-        except Unsendable:
-            self.skipped += 1
-            return
-        self.batch.append(message)
-        self._bytes += len(message)
-        full = BATCH if self._rate is None else max(1, min(BATCH, int(self._rate)))
-        if len(self.batch) >= full or self._bytes >= BATCH_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._position is None:
-            return
-        if self.batch:
-            self.duplicates += self._door.enqueue(self.batch)
-        run = self._run
-        run.sent += len(self.batch)
-        run.last_at, run.last_id = _moment(self._position["enqueued_us"]), self._position["id"]
-        run.touched_at = timezone.now()
-        run.save(update_fields=["sent", "last_at", "last_id", "touched_at"])
-        self.batch, self._bytes, self._position = [], 0, None
-        self._tell()
-        if self._rate:
-            time.sleep(max(0.0, self._began + (run.sent - self._before) / self._rate - time.monotonic()))
-
-    def _tell(self) -> None:
-        if time.monotonic() - self._said >= SAY_EVERY_S:
-            self._said = time.monotonic()
-            self._say(f"{self._run.sent} of {self._total} sent ({100 * self._run.sent // max(1, self._total)} %)")
-
-
 def _text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.datetime) else value
 
 
 def _time(text: str | None) -> datetime.datetime | None:
     return datetime.datetime.fromisoformat(text) if text else None
-
-
-def _moment(microseconds: int) -> datetime.datetime:
-    return EPOCH + datetime.timedelta(microseconds=microseconds)
-
-
-def _long(value: int) -> Column:
-    """A literal is an int where it is small enough, and does not compare then."""
-    return fn.lit(value).cast("long")
-
-
-def _micros(moment: datetime.datetime) -> int:
-    return (moment - EPOCH) // datetime.timedelta(microseconds=1)
-
-
-def _hour(number: int) -> datetime.datetime:
-    return EPOCH + datetime.timedelta(hours=number)

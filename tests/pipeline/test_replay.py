@@ -80,6 +80,18 @@ def test_lake_and_live_log_come_again_in_their_order(
     assert Replay.objects.get().sent == 60
 
 
+def test_each_topic_keeps_its_order_beside_others(
+    lake: Conf, served: Service, namespace: str, sessions: Sessions, said: list[str], door: Door
+) -> None:
+    topics = [f"t{n}" for n in range(8)]
+    for n in range(5):
+        for topic in topics:
+            send(served, namespace, topic, range(n, n + 1))
+    replay(lake, sessions, begin(lake, wish(namespace, topic=None, into=None)), said.append, door, None)
+    assert said[-1].startswith(f"replay {Replay.objects.get().name} is done: 40 sent")
+    assert [bodies_in(served, namespace, topic) for topic in topics] == [[*range(5), *range(5)]] * 8
+
+
 def test_a_batch_whose_answer_was_lost_adds_nothing_twice(
     lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
 ) -> None:
@@ -139,7 +151,7 @@ def test_a_run_that_rested_longer_than_keys_are_kept_is_not_resumed(lake: Conf, 
 def row(**more: Any) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "id": 7, "namespace": "n", "topic": "t", "priority": 5, "headers": None, "is_json": True, "payload": b"1",
-        "retry": None, "ttl_ms": None, "max_retries": None, "traceparent": None, "deliver_after_us": None,
+        "retry": None, "ttl_ms": None, "max_retries": None, "traceparent": None, "deliver_after": None,
     }  # fmt: skip
     return plain | more
 

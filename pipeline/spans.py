@@ -1,0 +1,189 @@
+"""What a replay sends, on its way from the log to the door, in Spark tasks: like all code of tasks it knows no Django.
+
+Pieces of the log are cut where they are read: each span of time becomes a block of messages as they will be sent, and
+only blocks travel. Who gets all blocks of a span puts it in order and hands it out in packs. A message that is in the
+log twice was enqueued once, so both are in one span.
+"""
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.chunks import Batches, Names
+from pipeline.layout import EVENT, MESSAGE
+from pipeline.messages import rendered
+from pipeline.pieces import Piece, read_one
+from pipeline.storage import Storage
+from shards.routing import SLOTS, slot_of
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+SECOND = 1_000_000
+LANES = 4  # topics of different lanes are sent side by side
+PACK_ROWS, PACK_BYTES = 4_000, 8 << 20
+GONE, AGAIN = (11, 12), 10  # kinds of events: cancelled, deleted; replayed
+BLOCKS = pa.schema([("number", pa.int32()), ("rows", pa.binary())])
+BLOCKS_DDL = "number int, rows binary"
+COUNTS = pa.schema([("second", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64())])
+COUNTS_DDL = "second long, messages long, bytes long"
+ENDS = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("kind", pa.int16())])
+ENDS_DDL = "id long, at long, kind short"
+LIGHT = pa.schema([MESSAGE.schema.field(name) for name in ("id", "txid", "enqueued_at", "topic_id", "payload_bytes")])
+STEPS = pa.schema([EVENT.schema.field(name) for name in ("id", "txid", "at", "topic_id", "kind")])
+
+Work = Callable[[Iterable[pa.Table]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which messages, and how they are sent."""
+
+    first_us: int
+    until_us: int
+    after: tuple[int, int] | None  # time and id of the last that was sent
+    gone: tuple[int, ...]
+    run: str
+    into: str | None
+    most_replays: int
+
+    def of(self, table: pa.Table) -> pa.Table:
+        at = table["enqueued_at"].cast(pa.int64())
+        wanted = pc.and_(pc.greater_equal(at, self.first_us), pc.less(at, self.until_us))
+        if self.after:
+            sent_at, sent_id = self.after
+            later = pc.and_(pc.equal(at, sent_at), pc.greater(table["id"], sent_id))
+            wanted = pc.and_(wanted, pc.or_(pc.greater(at, sent_at), later))
+        if self.gone:
+            wanted = pc.and_not(wanted, pc.is_in(table["id"], pa.array(self.gone, pa.int64())))
+        return table.filter(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The pieces of it that are read, by number."""
+
+    pieces: list[Piece]
+    url: str
+    names: Names
+
+    def tables(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield read_one(self.pieces[number], Storage(self.url), self.names, schema)
+
+
+def reading(log: Log, schema: pa.Schema, work: Work) -> Batches:
+    """Work on the pieces whose numbers come."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from work(log.tables(batches, schema))
+
+    return read
+
+
+def taking(work: Work) -> Batches:
+    """Work on the rows that come."""
+
+    def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from work(pa.Table.from_batches([batch]) for batch in batches)
+
+    return take
+
+
+def ends(log: Log, until_us: int | None) -> Batches:
+    """Steps that decide whether a message is still meant."""
+
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for table in log.tables(batches, STEPS):
+            wanted = pc.is_in(table["kind"], pa.array([*GONE, AGAIN], pa.int16()))
+            if until_us is not None:
+                wanted = pc.and_(wanted, pc.less_equal(table["at"].cast(pa.int64()), until_us))
+            yield from table.filter(wanted).select(ENDS.names).cast(ENDS).to_batches()
+
+    return find
+
+
+def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Messages and bytes by the second, of all blocks of some ids."""
+    table = _joined(batches)
+    if not table.num_rows:
+        return
+    _, firsts = np.unique(table["id"].to_numpy(), return_index=True)
+    found = table.take(firsts).group_by("second").aggregate([("id", "count"), ("bytes", "sum")])
+    columns = [found["second"], found["id_count"], found["bytes_sum"]]
+    yield from pa.Table.from_arrays(columns, schema=COUNTS).to_batches()
+
+
+def identities(tables: Iterable[pa.Table], chosen: Chosen, parts: int) -> Iterator[pa.RecordBatch]:
+    """What has to be known to count messages, in blocks by id."""
+    for table in map(chosen.of, tables):
+        seconds = table["enqueued_at"].cast(pa.int64()).to_numpy() // SECOND
+        light = pa.table({"id": table["id"], "second": seconds, "bytes": table["payload_bytes"].cast(pa.int64())})
+        yield from _blocks(light, table["id"].to_numpy() // SLOTS % parts)
+
+
+def cut(tables: Iterable[pa.Table], chosen: Chosen, bounds: list[int]) -> Iterator[pa.RecordBatch]:
+    """In blocks by the span of time: `bounds` are the first microseconds of all spans but the first."""
+    for table in map(chosen.of, tables):
+        at = table["enqueued_at"].cast(pa.int64())
+        lanes = [
+            slot_of(namespace, chosen.into or topic) * LANES // SLOTS
+            for namespace, topic in zip(*(table[name].to_pylist() for name in ("namespace", "topic")), strict=True)
+        ]
+        lines = rendered(table, chosen.run, chosen.into, chosen.most_replays)
+        ready = pa.table({"at": at, "id": table["id"], "lane": pa.array(lanes, pa.int8()),
+                          "line": pa.array(lines, pa.binary())})  # fmt: skip
+        yield from _blocks(ready, np.searchsorted(bounds, at.to_numpy(), "right"))
+
+
+def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All blocks of a span, in packs."""
+    table = _joined(batches)
+    if not table.num_rows:
+        return
+    _, firsts = np.unique(table["id"].to_numpy(), return_index=True)
+    table = table.take(firsts).sort_by([("at", "ascending"), ("id", "ascending")])
+    sizes = np.cumsum(pc.fill_null(pc.binary_length(table["line"]), 0).to_numpy(zero_copy_only=False).astype(np.int64))
+    start = 0
+    while start < table.num_rows:
+        before = sizes[start - 1] if start else 0
+        end = min(start + PACK_ROWS, max(start + 1, int(np.searchsorted(sizes, before + PACK_BYTES, "right"))))
+        yield _block(0, table.slice(start, end - start))
+        start = end
+
+
+def unpacked(rows: bytes) -> pa.Table:
+    with pa.ipc.open_stream(rows) as stream:
+        return stream.read_all()
+
+
+def _blocks(table: pa.Table, numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Iterator[pa.RecordBatch]:
+    if not table.num_rows:
+        return
+    order = np.argsort(numbers, kind="stable")
+    found, starts = np.unique(numbers[order], return_index=True)
+    for number, start, end in zip(found, starts, [*starts[1:], len(order)], strict=True):
+        yield _block(int(number), table.take(order[start:end]))
+
+
+def _block(number: int, table: pa.Table) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    return pa.RecordBatch.from_pydict({"number": [number], "rows": [sink.getvalue().to_pybytes()]}, schema=BLOCKS)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    found = [unpacked(rows) for batch in batches for rows in batch.column("rows").to_pylist()]
+    return pa.concat_tables(found).combine_chunks() if found else pa.table({})
+
+
+def micros(moment: datetime.datetime) -> int:
+    return (moment - EPOCH) // datetime.timedelta(microseconds=1)
+
+
+def moment(microseconds: int) -> datetime.datetime:
+    return EPOCH + datetime.timedelta(microseconds=microseconds)
