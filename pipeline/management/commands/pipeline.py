@@ -1,4 +1,5 @@
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -8,6 +9,7 @@ from mqueue.core.conf import conf
 from pipeline.errors import PipelineError
 from pipeline.verbs import VERBS
 
+GENTLY = 5  # as `nice` counts
 INSTALLED_BY_ITSELF = ("pyspark", "pyarrow", "adbc_driver_postgresql", "numpy")
 
 
@@ -23,6 +25,13 @@ class Command(BaseCommand):
         for name, verb in VERBS.items():
             one = verbs.add_parser(name, help=verb.about, description=verb.about)
             verb.add_arguments(one)
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """From the command line it is a process of its own: it and all that it starts step aside for live traffic. A
+        replay is traffic itself."""
+        if "replay" not in argv:
+            os.nice(GENTLY)
+        super().run_from_argv(argv)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
