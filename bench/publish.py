@@ -37,6 +37,8 @@ def sections(reports: list[Report]) -> dict[str, list[str]]:
     bars = [row for row in rows if row["group"] == "bars"]
     peers = [row for row in rows if row["group"] == "peers"]
     found = {name: list(curve_section(curve)) for name, curve in merged(reports, "curves").items()}
+    if pipeline := [row for row in rows if row["group"] == "pipeline"]:
+        found["pipeline"] = [*bar_section(pipeline), *origins(reports, pipeline)]
     if bars:
         found |= {"bars": [*bar_section(bars), *origins(reports, bars)], "costs": list(cost_section(rows))}
     if peers:

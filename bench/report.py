@@ -54,9 +54,9 @@ def settings_line(machine: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in machine["settings"].items())
 
 
-def table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+def table(rows: Iterable[dict[str, Any]], group: str = "bars") -> Iterator[str]:
     """One line a row: the value, the bar, and what the value was computed from."""
-    bars = [row for row in rows if row["group"] == "bars"]
+    bars = [row for row in rows if row["group"] == group]
     if bars:
         yield f"{'':<20} {'best':>10} {'median':>10}  {'bar':<10} {'':<5}"
     for row in bars:
