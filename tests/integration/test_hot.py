@@ -23,7 +23,7 @@ from mqueue.engine.engine import Engine
 from mqueue.hot import keys
 from mqueue.hot.connection import connect
 from mqueue.hot.sets import Offer
-from tests.integration.messages import key_for, message, send
+from tests.integration.messages import message, send
 
 
 async def take(engine: Engine, namespace: str, limit: int = 1, **more: Any) -> list[Delivered]:
@@ -99,24 +99,6 @@ async def test_what_is_added_to_a_hot_topic_is_in_its_set_before_the_answer(engi
     assert len(await take(engine, topic.namespace, limit=10)) == 1
     await asyncio.sleep(0.05)
     assert (await topic.size("r"), await topic.size("k")) == (0, 0)
-
-
-@pytest.mark.parametrize("beside", [True, False])
-async def test_who_repeats_a_key_answers_for_the_offer_of_who_died_before_it(
-    engine: Engine, topic: Topic, monkeypatch: Any, beside: bool
-) -> None:
-    key = key_for(topic.namespace, beside=beside)
-
-    async def die(*_: Any) -> None:
-        raise RuntimeError("crash")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("mqueue.engine.inserts.offer_rows", die)
-        with pytest.raises(RuntimeError):
-            await send(engine, message(topic.namespace, priority=1, body="first", idempotency_key=key))
-    await send(engine, message(topic.namespace, priority=2, body="second"))
-    assert len(await send(engine, message(topic.namespace, body="again", idempotency_key=key))) == 1
-    assert bodies(await take(engine, topic.namespace, limit=2)) == ["first", "second"]
 
 
 async def test_a_hot_topic_needs_no_scan_of_the_table(engine: Engine, topic: Topic, monkeypatch: Any) -> None:

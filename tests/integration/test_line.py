@@ -18,7 +18,7 @@ from mqueue.engine.settle import Settled
 from mqueue.engine.source import Source
 from shards.routing import SLOTS, slot_of
 from tenants.snapshot import TopicSettings
-from tests.integration.messages import message, send
+from tests.integration.messages import key_for, message, send
 from tests.integration.test_hot import Topic, bodies, redis, take, topic
 
 __all__ = ["redis", "topic"]  # fixtures
@@ -154,8 +154,9 @@ async def test_a_fence_whose_maker_died_blocks_no_key(engine: Engine, namespace:
     assert result.ids != [lost]
 
 
+@pytest.mark.parametrize("beside", [True, False], ids=["beside", "apart"])
 async def test_a_duplicate_is_not_answered_before_its_message_can_be_found(
-    engine: Engine, topic: Topic, configuration: Conf, monkeypatch: Any
+    engine: Engine, topic: Topic, configuration: Conf, monkeypatch: Any, beside: bool
 ) -> None:
     """The first sender is stopped between its commit and its offer."""
     other, go = Engine(configuration), asyncio.Event()
@@ -168,7 +169,7 @@ async def test_a_duplicate_is_not_answered_before_its_message_can_be_found(
         await offer(offers)
 
     monkeypatch.setattr(hot, "offer", held)
-    once = message(topic.namespace, body="once", idempotency_key="k")
+    once = message(topic.namespace, body="once", idempotency_key=key_for(topic.namespace, beside=beside))
     first = asyncio.create_task(other.enqueue("p", [once]))
     await asyncio.sleep(0.3)
     assert (await engine.enqueue("p", [once])).duplicates == 1
