@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 TIME = pa.timestamp("us", tz="UTC")
+TYPES = {"int64": "long", "int32": "int", "int16": "short", "bool": "boolean", "date32[day]": "date",
+         "string": "string", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mqueue.core.conf import Conf
 from pipeline.chunks import Names
 from pipeline.errors import PipelineError
-from pipeline.layout import Layout
+from pipeline.layout import TYPES, Layout
 from pipeline.manifest import State
 from pipeline.models import File, Part, Partition
 from pipeline.pieces import Piece, reader
@@ -23,8 +23,6 @@ from shards.sql import statement
 
 PIECE_BYTES = 32 << 20
 IN_LAKE = (State.PUBLISHED, State.DROPPED)
-TYPES = {"int64": "long", "int32": "int", "int16": "short", "bool": "boolean", "date32[day]": "date",
-         "string": "string", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +66,67 @@ def every_topic(conf: Conf) -> Names:
     return names
 
 
-def pieces(conf: Conf, parent: str, wanted: Wanted, below: Sequence[int]) -> list[Piece]:
-    files = File.objects.filter(
+def pieces(conf: Conf, parent: str, wanted: Wanted, below: Sequence[int], rows: int | None = None) -> list[Piece]:
+    """Of `rows` rows at most, where they come from a shard. A day that goes into the lake while we look would be found
+    in both places or in neither: then we look again."""
+    while True:
+        archived = days_in_lake(parent)
+        found = list(_filed(parent, wanted, below))
+        for shard in range(len(conf.shard_urls)):
+            found += _live(conf, parent, wanted, shard, below[shard], archived, rows)
+        if days_in_lake(parent) == archived:
+            return found
+
+
+def days_in_lake(parent: str) -> set[tuple[int, datetime.date]]:
+    """And so read from there, by shard."""
+    return set(Partition.objects.filter(parent=parent, state__in=IN_LAKE).values_list("shard", "day"))
+
+
+def files(parent: str, wanted: Wanted) -> list[tuple[int, str, int]]:
+    """Of the lake: shard, path and rows of each."""
+    found = File.objects.filter(
         retired_at=None, partition__parent=parent, partition__state__in=IN_LAKE, partition__day__in=wanted.days,
         parts__topic__in=wanted.names,
-    ).select_related("partition").distinct()  # fmt: skip
-    found = [Piece(parent, one.partition.shard, below[one.partition.shard], path=one.path) for one in files]
-    for shard in range(len(conf.shard_urls)):
-        found += _live(conf, parent, wanted, shard, below[shard])
-    return found
+    )  # fmt: skip
+    return list(found.order_by("path").values_list("partition__shard", "path", "rows").distinct())
 
 
-def _live(conf: Conf, parent: str, wanted: Wanted, shard: int, below: int) -> Iterator[Piece]:
-    in_lake = set(Partition.objects.filter(shard=shard, parent=parent, state__in=IN_LAKE).values_list("day", flat=True))
-    split = statement("splits") if parent == "message" else statement("event_splits")
+def _filed(parent: str, wanted: Wanted, below: Sequence[int]) -> Iterator[Piece]:
+    for shard, path, rows in files(parent, wanted):
+        yield Piece(parent, shard, below[shard], path=path, rows=rows)
+
+
+def _live(
+    conf: Conf,
+    parent: str,
+    wanted: Wanted,
+    shard: int,
+    below: int,
+    archived: set[tuple[int, datetime.date]],
+    rows: int | None,
+) -> Iterator[Piece]:
+    split = ("splits" if parent == "message" else "event_splits") + ("_rows" if rows else "")
     with connected(conf.shard_urls[shard], patience="1h") as connection:
         for one in log_partitions(connection):
-            if one.parent != parent or not one.is_attached or one.day not in wanted.days - in_lake:
+            if (
+                one.parent != parent
+                or not one.is_attached
+                or one.day not in wanted.days
+                or (shard, one.day) in archived
+            ):
                 continue
-            ranges = connection.execute(split, {"day": one.day, "horizon": below, "most": PIECE_BYTES}).fetchall()
-            for low, high in ranges:
+            asked = {"day": one.day, "horizon": below, "most": rows or PIECE_BYTES}
+            for low, high in connection.execute(statement(split), asked).fetchall():
                 yield Piece(parent, shard, below, day=one.day, low=low, high=high)
+
+
+def all_days(conf: Conf) -> frozenset[datetime.date]:
+    days = set(Partition.objects.values_list("day", flat=True))
+    for url in conf.shard_urls:
+        with connected(url) as connection:
+            days |= {one.day for one in log_partitions(connection)}
+    return frozenset(days)
 
 
 def frame(

@@ -21,6 +21,7 @@ class Piece:
     shard: int
     horizon: int
     path: str = ""
+    rows: int = 0  # of the file, all topics'
     day: datetime.date = datetime.date.min
     low: int = 0
     high: int = 0

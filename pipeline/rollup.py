@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 
 from mqueue.core.conf import Conf
 from pipeline.layout import LAYOUTS
-from pipeline.log import IN_LAKE, Wanted, every_topic, frame, horizons, pieces
+from pipeline.log import IN_LAKE, Wanted, all_days, every_topic, frame, horizons, pieces
 from pipeline.models import Partition, RolledUp
 from pipeline.spark import Sessions
-from shards.retention import connected, is_over, log_partitions, today
+from shards.retention import connected, is_over, today
 from shards.sql import statement
 
 AHEAD_DAYS = 91  # a message lies on the day when it is due
@@ -47,7 +47,7 @@ def touched(conf: Conf, kind: str) -> tuple[list[int], Days]:
     below = horizons(conf)
     last = RolledUp.objects.filter(kind=kind).first()
     if last is None or len(last.horizons) != len(below):
-        return below, _all_days(conf)
+        return below, _kept_days(conf)
     days = set(Partition.objects.filter(published_at__gte=last.at, state__in=IN_LAKE).values_list("day", flat=True))
     for shard, url in enumerate(conf.shard_urls):
         with connected(url, patience="1h") as connection:
@@ -56,12 +56,11 @@ def touched(conf: Conf, kind: str) -> tuple[list[int], Days]:
     return below, frozenset(days)
 
 
-def _all_days(conf: Conf) -> Days:
-    """But for those that the lake need not have any more: what was counted of them stays."""
-    days = set(Partition.objects.values_list("day", flat=True))
-    for url in conf.shard_urls:
-        with connected(url) as connection:
-            days |= {one.day for one in log_partitions(connection)}
-            now, _ = today(connection)
+def _kept_days(conf: Conf) -> Days:
+    """All but those that the lake need not have any more: what was counted of them stays."""
     kept = conf.lake.retention_days
-    return frozenset(day for day in days if not kept or not is_over(day, now, kept))
+    if not kept:
+        return all_days(conf)
+    with connected(conf.control_url) as connection:
+        now, _ = today(connection)
+    return frozenset(day for day in all_days(conf) if not is_over(day, now, kept))
