@@ -34,3 +34,8 @@ class Sessions:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
+
+
+def began_too_slowly(error: Exception) -> bool:
+    """Spark waits ten seconds for a Python process to begin, which may be too short where much else is going on."""
+    return "failed to connect back" in str(error)
