@@ -27,12 +27,13 @@ class Turn:
 
 
 @contextmanager
-def turn(conf: Conf) -> Iterator[Turn]:
+def turn(conf: Conf, number: int = WRITING) -> Iterator[Turn]:
+    """By another number, of those that must not run beside themselves and write no lake."""
     with psycopg.connect(conf.control_url, autocommit=True, connect_timeout=5) as connection:
-        if connection.execute("SELECT pg_try_advisory_lock(%s)", [WRITING]).fetchone() != (True,):
-            raise Busy("Another run writes the lake")
+        if connection.execute("SELECT pg_try_advisory_lock(%s)", [number]).fetchone() != (True,):
+            raise Busy("Another run writes the lake" if number == WRITING else "Another run is at it")
         try:
             yield Turn(connection)
         finally:
             with suppress(psycopg.OperationalError):  # a session ends a moment after its connection
-                connection.execute("SELECT pg_advisory_unlock(%s)", [WRITING])
+                connection.execute("SELECT pg_advisory_unlock(%s)", [number])

@@ -156,6 +156,30 @@ def _failures(conf: Conf, options: dict[str, Any], say: Say) -> None:
         failures(conf, sessions, say)
 
 
+def stream_arguments(parser: argparse.ArgumentParser) -> None:
+    spark_arguments(parser)
+    parser.add_argument("--namespace", required=True, help="whose topics")
+    parser.add_argument("--topic", required=True, help="where the leads come from")
+    parser.add_argument("--into", required=True, metavar="TOPIC", help="where they go, enriched")
+    parser.add_argument("--checkpoint", required=True, metavar="URI", help="where Spark keeps how far it has come")
+    parser.add_argument(
+        "--starting", default="earliest", help="where the first run begins: earliest, latest, or a txid for each shard"
+    )
+    parser.add_argument("--max-rows", type=int, default=10_000, help="leads of one batch at most (default: 10000)")
+    parser.add_argument("--every", type=float, default=1.0, metavar="S", help="seconds between batches (default: 1)")
+    parser.add_argument("--once", action="store_true", help="what is there now, and then end")
+    parser.add_argument("--url", help="the service (default: this installation's API)")
+
+
+def _stream(conf: Conf, options: dict[str, Any], say: Say) -> None:
+    from pipeline.spark import Sessions
+    from pipeline.stream import Flow, stream
+
+    flow = Flow(**{name: options[name] for name in Flow.__slots__})
+    with Sessions("mqueue stream", options["master"], options["remote"]) as sessions:
+        stream(conf, sessions, flow, say)
+
+
 VERBS: dict[str, Verb] = {
     "archive": Verb("Copy the days that are over into the lake, checked row by row.", _archive, spark_arguments),
     "verify": Verb("Read the whole lake again and hold it against its list.", _verify, spark_arguments),
@@ -168,5 +192,6 @@ VERBS: dict[str, Verb] = {
     ),
     "usage": Verb("Count messages, bytes and steps by topic and hour, and time them.", _usage, usage_arguments),
     "failures": Verb("Group what died by its error, and say what may be done.", _failures, spark_arguments),
+    "stream": Verb("Enrich the leads of a topic into another one, as they come.", _stream, stream_arguments),
     "status": Verb("Show where every day is, and what the lake holds.", _status),
 }
