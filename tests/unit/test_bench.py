@@ -163,7 +163,13 @@ def test_figures_are_renewed_between_their_markers(curve: Curve, tmp_path: Path)
 
 def test_the_page_has_a_place_for_every_figure() -> None:
     places = set(re.findall(r"<!-- bench:(\w+) -->", PAGE))
-    assert places == {"bars", "costs", "peers", *(name for name in all_names() if name.startswith("curve_"))}
+    assert places == {
+        "bars",
+        "costs",
+        "peers",
+        "pipeline",
+        *(name for name in all_names() if name.startswith("curve_")),
+    }
     assert places == set(re.findall(r"<!-- /bench:(\w+) -->", PAGE))
 
 
