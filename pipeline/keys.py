@@ -5,13 +5,13 @@ same shard wherever the map is even. It depends on nothing else, so a run that i
 lies on another shard it is but dearer.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from shards.routing import SLOTS, fnv1a_32
 
-Numbers = np.ndarray[Any, np.dtype[Any]]
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 DIGITS, PARTS, ENDINGS = 16, 16, 256
 _PRIME = np.uint32(0x01000193)
 

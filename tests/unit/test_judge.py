@@ -16,7 +16,7 @@ from tests.faults.checker.history import History
 from tests.faults.checker.order import judge_order
 from tests.faults.checker.rules import judge_messages
 from tests.faults.checker.schedule import Injected
-from tests.faults.checker.timeline import degraded, timeline
+from tests.faults.checker.timeline import degraded, laid_at, timeline
 from tests.faults.checker.verdict import Verdict
 from tests.faults.checker.watch import Word
 
@@ -277,6 +277,11 @@ def test_what_concerns_the_whole_run_is_seen(run: Write, tmp_path: Path, rule: s
     story, ends = more.pop("story", ACKED), more.pop("ends", GOOD_END)
     run(story, ends, more.pop("calls", [("ack", 11, 11.2, 200), ("ack", 13, 13.2, 200)]), **more)
     assert any(words.startswith(rule) for words in Verdict(tmp_path).findings.broken)
+
+
+def test_what_comes_again_is_laid_at_the_last_fault_before_it(tmp_path: Path) -> None:
+    felt = timeline(tmp_path, [Injected("one", "", 10, 20, 21), Injected("two", "", 30, 40, 41)], [])
+    assert [laid_at(felt, moment) for moment in (5, 10, 29, 30, 99)] == ["", "one", "one", "two", "two"]
 
 
 def test_a_line_that_a_kill_has_cut_is_left_out(tmp_path: Path) -> None:

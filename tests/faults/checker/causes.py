@@ -7,6 +7,8 @@ from tests.faults.checker.times import SECOND
 
 # A poll whose answer was lost may go on in the service for as long as it was to wait, and then give back what it found.
 LINGERS = 30 * SECOND
+GIVEN_AWAY, UNANSWERED = "given to somebody whose answer was lost, or moved", "settled without an answer"
+UNWISHED = (GIVEN_AWAY, UNANSWERED)  # no client asked for it: an answer was lost
 
 
 def lost_polls(history: History, since: int, until: int) -> Iterator[Poll]:
@@ -23,12 +25,12 @@ def cause(before: Lease, after: Lease, message: Message) -> str:
     if replayed_between(message, before, after):
         return "replayed"
     if after.epoch > before.epoch + 1:
-        return "given to somebody whose answer was lost, or moved"
+        return GIVEN_AWAY
     for one in reversed(before.settles):
         if one.outcome in ("retrying", "released"):
             return {"retrying": "nacked", "released": "released"}[one.outcome]
     if any(one.outcome == "?" for one in before.settles):
-        return "settled without an answer"
+        return UNANSWERED
     return "lapsed"
 
 

@@ -6,7 +6,7 @@ The database's clock is this machine's, so its times and ours compare; GRAIN is 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from tests.faults.checker.causes import cause, lost_polls, replayed_between
+from tests.faults.checker.causes import UNWISHED, cause, lost_polls, replayed_between
 from tests.faults.checker.findings import Findings
 from tests.faults.checker.history import History, Lease, Message, Settle
 from tests.faults.checker.times import SECOND
@@ -159,7 +159,10 @@ def _count(message: Message, findings: Findings) -> None:
     findings.counts["messages in doubt"] += not message.is_promised and bool(message.sent)
     findings.counts["deliveries"] += len(message.leases)
     for before, after in pairwise(message.leases):
-        findings.causes[cause(before, after, message)] += 1
+        why = cause(before, after, message)
+        findings.causes[why] += 1
+        if why in UNWISHED:
+            findings.again.append(after.start)
 
 
 def _was_delivered_after(message: Message, at: int) -> bool:

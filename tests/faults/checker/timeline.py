@@ -1,6 +1,7 @@
 """What clients felt of each fault: how many calls failed, for how long, and how long the longest took."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -57,19 +58,26 @@ def degraded(words: Iterable[Word]) -> list[Span]:
     return merged((word.began - MARGIN, word.ended + MARGIN) for word in words if word.status == "degraded")
 
 
-def summary(felt: list[Felt]) -> Iterable[str]:
-    """The worst of each fault."""
+def summary(felt: list[Felt], again: Iterable[int]) -> Iterable[str]:
+    """The worst of each fault, and how many messages came again after any of these, since an answer had been lost."""
     by_name: dict[str, list[Felt]] = {}
     for one in felt:
         by_name.setdefault(one.fault.name, []).append(one)
-    yield f"  {'fault':24} {'times':>5} {'failed':>7} {'heals in':>9} {'longest call':>13} {'told in':>8}"
+    twice = Counter(laid_at(felt, moment) for moment in again)
+    yield f"  {'fault':24} {'times':>5} {'failed':>7} {'heals in':>9} {'longest call':>13} {'told in':>8} {'again':>6}"
     for name, all_of in sorted(by_name.items()):
         told = [one.told_in for one in all_of if one.told_in is not None]
         yield (
             f"  {name:24} {len(all_of):5} {max(one.failed for one in all_of):7} "
             f"{max(one.heals_in for one in all_of) / SECOND:9.2f} {max(one.longest for one in all_of) / SECOND:13.2f} "
-            f"{max(told) / SECOND if told else 0:8.2f}"
+            f"{max(told) / SECOND if told else 0:8.2f} {twice[name]:6}"
         )
+
+
+def laid_at(felt: list[Felt], moment: int) -> str:
+    """The fault that began last before it."""
+    before = [one.fault for one in felt if one.fault.began <= moment]
+    return max(before, key=lambda fault: fault.began).name if before else ""
 
 
 def lines(felt: list[Felt]) -> Iterable[str]:

@@ -40,8 +40,8 @@ class Verdict:
     def lines(self) -> Iterator[str]:
         yield "timeline (seconds; `heals in` is the last failed call after the fault's end):"
         yield from lines(self.felt)
-        yield "the worst of each fault (failed calls, and seconds):"
-        yield from summary(self.felt)
+        yield "the worst of each fault (failed calls, seconds, and messages that came again since an answer was lost):"
+        yield from summary(self.felt, self.findings.again)
         counts = self.findings.counts
         yield "counts:"
         yield from (f"  {name}: {number:,}" for name, number in sorted(counts.items()) if ":" not in name)
