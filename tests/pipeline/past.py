@@ -1,6 +1,7 @@
 """A past for a shard: messages go through the engine as ever, and then their rows are made older."""
 
 import datetime
+import time
 from typing import Any
 
 import psycopg
@@ -81,6 +82,17 @@ async def settle_all(conf: Conf, namespace: str) -> None:
             await engine.ack("c", [Settle(one.id, namespace, topic, one.receipt) for one in held])
     finally:
         await engine.close()
+
+
+def wait_until_complete(conf: Conf) -> None:
+    """Until whoever reads below the horizon sees all that is committed by now: a transaction of any database of the
+    server, such as another test's, may hold it back."""
+    for url in conf.shard_urls:
+        with psycopg.connect(url, autocommit=True) as connection:
+            until = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
+            assert until
+            while (row := connection.execute(statement("horizon")).fetchone()) and row[0] < until[0]:
+                time.sleep(0.02)
 
 
 def rows_of(conf: Conf, parent: str, namespace: str) -> list[dict[str, Any]]:

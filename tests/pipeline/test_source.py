@@ -14,7 +14,7 @@ from pipeline.archive import archive
 from pipeline.source import PUSHDOWN, register
 from pipeline.spark import Sessions
 from tests.integration.messages import message, send
-from tests.pipeline.past import grow_older, rows_of, settle_some
+from tests.pipeline.past import grow_older, rows_of, settle_some, wait_until_complete
 
 pytestmark = [
     pytest.mark.pipeline,
@@ -38,6 +38,7 @@ def past(lake: Conf, namespace: str, sessions: Sessions, said: list[str]) -> str
     grow_older(lake, namespace, DAYS)
     archive(lake, sessions, said.append)
     asyncio.run(settle_some(lake, namespace))
+    wait_until_complete(lake)
     return namespace
 
 
@@ -106,6 +107,7 @@ async def test_offsets_bound_a_read_and_what_commits_late_is_in_the_next(
 ) -> None:
     """A transaction that began before others committed: whoever reads by id or time up to them never sees its row."""
     (first,) = await send(engine, message(namespace, "t", 1))
+    wait_until_complete(lake)
     shard = engine.cluster.shard_of_id(first).number
     with psycopg.connect(lake.shard_urls[shard]) as late:
         late.execute("INSERT INTO tally_delta SELECT topic, 0, 0, 0, 0 FROM message WHERE id = %s", [first])
@@ -120,6 +122,7 @@ async def test_offsets_bound_a_read_and_what_commits_late_is_in_the_next(
         below = f'{{"{shard}": {row[0]}}}'
         assert [row.body for row in log(spark, lake, namespace, "body string").collect()] == ["1"]
         late.commit()
+    wait_until_complete(lake)
     rest = log(spark, lake, namespace, "body string", startingOffsets=below)
     assert sorted(row.body for row in rest.collect()) == ["2", "3"]
     assert [row.body for row in log(spark, lake, namespace, "body string", endingOffsets=below).collect()] == ["1"]

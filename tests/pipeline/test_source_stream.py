@@ -23,7 +23,7 @@ from pipeline.source.streaming import Offset, StreamReader
 from pipeline.spark import Sessions, began_too_slowly
 from tests.integration.messages import message
 from tests.integration.messages import send as send_by
-from tests.pipeline.past import grow_older
+from tests.pipeline.past import grow_older, wait_until_complete
 
 pytestmark = [
     pytest.mark.pipeline,
@@ -40,18 +40,20 @@ def spark(sessions: Sessions) -> SparkSession:
     return spark
 
 
-def send(lake: Conf, namespace: str, bodies: range, topic: str = "t", at_once: int = 7) -> None:
+def send(lake: Conf, namespace: str, bodies: range, at_once: int = 7, wait: bool = True) -> None:
     async def all_of_them() -> None:
         engine = Engine(lake)
         await engine.open()
         try:
             for start in range(bodies.start, bodies.stop, at_once):
                 some = range(start, min(start + at_once, bodies.stop))
-                await send_by(engine, *(message(namespace, topic, n) for n in some))
+                await send_by(engine, *(message(namespace, "t", n) for n in some))
         finally:
             await engine.close()
 
     asyncio.run(all_of_them())
+    if wait:
+        wait_until_complete(lake)
 
 
 def until_it_has_begun(sink: DataStreamWriter) -> None:
@@ -169,9 +171,10 @@ def test_a_transaction_that_commits_late_is_not_passed_over(lake: Conf, namespac
             "(SELECT id FROM topic WHERE namespace = %s)",
             [namespace],
         )
-        send(lake, namespace, range(2, 4))
+        send(lake, namespace, range(2, 4), wait=False)
         assert batches.next(reader) == []
         late.commit()
+    wait_until_complete(lake)
     assert sorted(batches.next(reader)) == [1, 2, 3]
     assert batches.next(reader) == []
 

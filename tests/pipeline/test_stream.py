@@ -17,7 +17,7 @@ import pytest
 from mqueue.core.conf import ROOT, Conf
 from pipeline.enrich import enriched
 from pipeline.spark import Sessions
-from tests.pipeline.past import rows_of
+from tests.pipeline.past import rows_of, wait_until_complete
 from tests.pipeline.test_kills import family_of
 from tests.service import SECRET, Service
 
@@ -81,6 +81,7 @@ class Runs:
                 place = {"namespace": self.namespace, "topic": "leads"}
                 leads = [place | {"body": {"email": f"{n}@example.com"}} for n in some]
                 assert http.post("/enqueue", json=leads).status_code == 200
+        wait_until_complete(self.lake)
 
     def enriched(self) -> Counter[str]:
         """Every message that was ever added to the target."""
@@ -125,10 +126,11 @@ def wait_for_batch(process: "subprocess.Popen[str]") -> None:
 
 def wait_for_more(runs: Runs, process: "subprocess.Popen[str]", than: int) -> None:
     """In mid-batch: its messages are there, and Spark has not noted that yet."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while runs.enriched().total() <= than:
         assert process.poll() is None
         assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -137,7 +139,7 @@ def runs(lake: Conf, served: Service, namespace: str, tmp_path: Path) -> Runs:
 
 
 @pytest.mark.fault
-@pytest.mark.timeout(600)  # many starts of a JVM, on a machine that may be busy
+@pytest.mark.timeout(1200)  # many starts of a JVM, on a machine that may be busy
 def test_a_stream_that_is_killed_again_and_again_enriches_each_lead_once(runs: Runs) -> None:
     runs.send(range(LEADS // 2))
     with runs.started() as process:
