@@ -12,6 +12,7 @@ import redis
 
 from bench.child import Sample, load, run
 from bench.core import fill
+from bench.people import Person
 from bench.rows import Row, Series
 from bench.scripts import NAMESPACE
 from bench.service import Service
@@ -19,7 +20,7 @@ from bench.stage import Measure, Stage, play
 
 WAITING, DEAD, SHALLOW = 2_000_000, 1_000_000, 10_000
 DEEP, SCHEDULED_MS = "deep", 20 * 86_400_000
-DEAD_TOPICS, LOOKS = 10, 300
+DEAD_TOPICS, LOOKS, PAGES = 10, 300, 20
 FIRST_DEAD = 1 << 42  # above every number that the sequence of ids will reach
 BURY = """\
 INSERT INTO dead_letter (id, enqueued_at, topic, day, epoch, payload_bytes, attempts, priority, is_json, payload, error,
@@ -110,7 +111,27 @@ def looks(stage: Stage, service: Service) -> list[Row]:
             stage.say(f"/{name}: p50 {sample.result['p50']:.1f} ms, p99 {sample.result['p99']:.1f} ms")
             series[name].values.append(sample.result["p99"])
             series[name].costs.append(sample.cost)
-    return [Row(f"looks_{name}", each.title, "ms", each, at_most=50) for name, each in series.items()]
+    rows = [Row(f"looks_{name}", each.title, "ms", each, at_most=50) for name, each in series.items()]
+    return rows + pages(stage, service)
+
+
+def pages(stage: Stage, service: Service) -> list[Row]:
+    """What somebody sees in the admin of as many."""
+    person, letters = Person(service), f"/admin/messages/{NAMESPACE}/dlq/"
+    paths = {
+        "admin": ("the admin's list of dead letters, p99", letters),
+        "admin_search": ("the admin's search for a word in their errors, p99", f"{letters}?error=failed"),
+        "admin_nothing": ("the same for a word that is in none, p99", f"{letters}?error=nowhere"),
+    }
+    rows = []
+    for name, (title, path) in paths.items():
+        series = Series(title)
+        for _ in range(stage.rounds):
+            took = sorted(1000 * person.seconds_for(path) for _ in range(PAGES))
+            series.values.append(took[int(0.99 * PAGES)])
+        stage.say(f"{title}: {series.median():.0f} ms")
+        rows.append(Row(f"looks_{name}", title, "ms", series))
+    return rows
 
 
 def bury(stage: Stage, service: Service) -> int:
