@@ -132,13 +132,15 @@ def test_filters_are_pushed_down_where_that_is_on_and_change_nothing(
     lake: Conf, past: str, spark: SparkSession
 ) -> None:
     def answers() -> list[Any]:
-        table = log(spark, lake, past)
+        """Each by a frame of its own: Spark keeps the filters of one query for the next of the same frame."""
         conditions = [
             "topic = 't1' AND priority > 10", "topic IN ('t1', 'odd') AND priority = 5", "id % 2 = 0", "ttl_ms IS NULL",
             "enqueued_at < now() - interval 3 days AND priority <= 5", "NOT priority = 5", "topic = 'nobody'",
             "max_retries = 0 OR priority = 3", f"namespace = '{past}' AND priority IN (1, 2, 39)",
         ]  # fmt: skip
-        return [sorted(row.id for row in table.where(one).select("id").collect()) for one in conditions]
+        return [
+            sorted(row.id for row in log(spark, lake, past).where(one).select("id").collect()) for one in conditions
+        ]
 
     without = answers()
     assert [bool(found) for found in without] == [True] * 6 + [False] + [True] * 2
@@ -146,8 +148,6 @@ def test_filters_are_pushed_down_where_that_is_on_and_change_nothing(
     try:
         register(spark)
         assert answers() == without
-        plan = log(spark, lake, past).where("topic = 't1'")._jdf.queryExecution().executedPlan().toString()
-        assert "EqualTo(topic,t1)" in plan or "topic" in plan
     finally:
         spark.conf.unset(PUSHDOWN)
         register(spark)
