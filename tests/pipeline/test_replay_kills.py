@@ -111,7 +111,8 @@ def held_at_its_end(conf: Conf) -> Iterator["psycopg.Connection[tuple[object, ..
 
 
 def somebody_waits(connection: "psycopg.Connection[tuple[object, ...]]") -> bool:
-    return bool(connection.execute("SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone())
+    waiting = connection.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted")
+    return waiting.fetchone() is not None
 
 
 @pytest.fixture
