@@ -5,6 +5,7 @@ WITH given AS (
     SELECT * FROM unnest(%(id)s::bigint[], %(epoch)s::integer[], %(visibility_ms)s::integer[], %(consumer)s::text[],
                          %(traced)s::boolean[])
         WITH ORDINALITY AS given (id, epoch, visibility_ms, consumer, traced, n)
+    ORDER BY id  -- as everybody locks them: refs that were given back after a moment may be with two claimers
 ), claimed AS (
     UPDATE delivery d
     SET state = 2, epoch = d.epoch + 1, attempts = d.attempts + 1,

@@ -18,10 +18,12 @@ from daemons.sparing import Sparing
 from mqueue.core.conf import Conf
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import Delivered, Dequeue, Move, Nack, Place, Settle
-from mqueue.engine.claims import Claims
+from mqueue.engine.claims import Claims, Lease
+from mqueue.engine.coalesce import ALIKE
 from mqueue.engine.engine import Engine
 from mqueue.hot import keys
 from mqueue.hot.connection import connect
+from mqueue.hot.refs import read
 from mqueue.hot.sets import Offer
 from tests.integration.messages import message, send
 
@@ -99,6 +101,16 @@ async def test_what_is_added_to_a_hot_topic_is_in_its_set_before_the_answer(engi
     assert len(await take(engine, topic.namespace, limit=10)) == 1
     await asyncio.sleep(0.05)
     assert (await topic.size("r"), await topic.size("k")) == (0, 0)
+
+
+async def test_claimers_of_the_same_refs_do_not_wait_for_each_other(engine: Engine, topic: Topic) -> None:
+    hot, lease = engine.hot[topic.shard], Lease(30_000, "c", is_traced=True)
+    one, other = (Claims(topic.shard, hot, ALIKE) for _ in range(2))
+    for _ in range(10):
+        await send(engine, *(message(topic.namespace) for _ in range(300)))
+        wanted = [(read(text), lease) for text in (await hot.pop(topic.number, 300, "n")).refs]
+        found = await asyncio.gather(one.refs(wanted, "n"), other.refs(wanted[::-1], "n"))
+        assert sum(row is not None for part in found for row in part) == len(wanted) == 300
 
 
 async def test_a_hot_topic_needs_no_scan_of_the_table(engine: Engine, topic: Topic, monkeypatch: Any) -> None:

@@ -18,7 +18,7 @@ from mqueue.core.conf import ROOT, Conf
 from pipeline.enrich import enriched
 from pipeline.spark import Sessions
 from tests.pipeline.past import rows_of, wait_until_complete
-from tests.pipeline.test_kills import family_of
+from tests.pipeline.runs import family_of
 from tests.service import SECRET, Service
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]

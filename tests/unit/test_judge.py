@@ -89,6 +89,14 @@ def test_a_long_life_breaks_nothing() -> None:
     assert broken_end(STORY, End(7, "m7", "acked", 1, None, None)) == set()
 
 
+def test_what_was_nacked_may_be_moved_to_an_earlier_time() -> None:
+    nacked = [sent(1, 7), FIRST, settled(3, "nack", 7, 1, "retrying", 4)]
+    moved = changed("M", 3.2, 7, "ok", 5, 100)
+    early = leased(3.5, lease(7, 3, 3.5, enqueued=1, attempt=2))
+    assert broken(*nacked, moved, early) == set()
+    assert "leased_by_one" in broken(*nacked, early)
+
+
 Story = list[Record]
 TWINS: dict[str, list[Story]] = {
     "delivered_as_sent": [

@@ -22,7 +22,7 @@ def lost_polls(history: History, since: int, until: int) -> Iterator[Poll]:
 
 def cause(before: Lease, after: Lease, message: Message) -> str:
     """Why it was delivered again."""
-    if replayed_between(message, before, after):
+    if changed_between("R", message, before, after):
         return "replayed"
     if after.epoch > before.epoch + 1:
         return GIVEN_AWAY
@@ -34,8 +34,8 @@ def cause(before: Lease, after: Lease, message: Message) -> str:
     return "lapsed"
 
 
-def replayed_between(message: Message, before: Lease, after: Lease) -> bool:
+def changed_between(kind: str, message: Message, before: Lease, after: Lease) -> bool:
     return any(
-        change.kind == "R" and change.outcome != "no" and change.ended > before.start and change.began < after.start
+        change.kind == kind and change.outcome != "no" and change.ended > before.start and change.began < after.start
         for change in message.changes
     )

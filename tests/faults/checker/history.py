@@ -95,13 +95,13 @@ class Lease:
                 earliest, latest = min(earliest, one.began + span), max(latest, one.ended + span)
         return earliest, latest
 
-    def may_end(self, before: int = NEVER) -> int:
+    def may_end(self, before: int = NEVER, *, moved: bool = False) -> int:
         """The earliest moment at which the message may be somebody else's, by what was asked before."""
         candidates = [self.deadline(before)[0]]
         for one in self.settles:
             if not one.is_perhaps or one.began >= before or one.verb == "extend":
                 continue
-            if one.outcome == "retrying" and one.until is not None:
+            if one.outcome == "retrying" and one.until is not None and not moved:
                 candidates.append(one.until)
             elif one.verb != "ack" and one.outcome != "dead":
                 candidates.append(one.began)

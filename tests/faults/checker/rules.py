@@ -6,7 +6,7 @@ The database's clock is this machine's, so its times and ours compare; GRAIN is 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from tests.faults.checker.causes import UNWISHED, cause, lost_polls, replayed_between
+from tests.faults.checker.causes import UNWISHED, cause, changed_between, lost_polls
 from tests.faults.checker.findings import Findings
 from tests.faults.checker.history import History, Lease, Message, Settle
 from tests.faults.checker.times import SECOND
@@ -39,9 +39,16 @@ def leased_by_one(message: Message, history: History) -> Iterator[str]:
             yield f"{message.id}: epoch {after.epoch} was handed out twice"
         elif after.start <= before.start:
             yield f"{message.id}: epoch {after.epoch} began before epoch {before.epoch}"
-        elif after.start < before.may_end() - GRAIN and not replayed_between(message, before, after):
-            early = (before.may_end() - after.start) / SECOND
+        elif after.start < (end := _may_end(message, before, after)) - GRAIN:
+            early = (end - after.start) / SECOND
             yield f"{message.id}: epoch {after.epoch} began {early:.3f} s before epoch {before.epoch} can have ended"
+
+
+def _may_end(message: Message, before: Lease, after: Lease) -> int:
+    """What was nacked, and waits, may be moved; what has died, replayed."""
+    if changed_between("R", message, before, after):
+        return 0
+    return before.may_end(moved=changed_between("M", message, before, after))
 
 
 def quiet_when_over(message: Message, history: History) -> Iterator[str]:
@@ -51,7 +58,7 @@ def quiet_when_over(message: Message, history: History) -> Iterator[str]:
         for one in lease.settles:
             if later and one.outcome == "acked":
                 yield f"{message.id}: delivered with epoch {later[0].epoch} though epoch {lease.epoch} was acked"
-            if later and one.outcome == "dead" and not replayed_between(message, lease, later[0]):
+            if later and one.outcome == "dead" and not changed_between("R", message, lease, later[0]):
                 yield f"{message.id}: delivered with epoch {later[0].epoch} though it died with epoch {lease.epoch}"
     for change in message.changes:
         if change.kind in "CX" and change.outcome == "ok" and _was_delivered_after(message, change.ended):
@@ -93,7 +100,7 @@ def attempts_within_bounds(message: Message, history: History) -> Iterator[str]:
             yield f"{message.id} was handed out as attempt {lease.attempt} of {max(most)}"
     for before, after in pairwise(message.leases):
         hidden = after.epoch - before.epoch - 1
-        if hidden or replayed_between(message, before, after):
+        if hidden or changed_between("R", message, before, after):
             continue
         released = any(one.verb == "release" and one.is_perhaps for one in before.settles)
         others = any(one.verb not in ("release", "extend") and one.is_done for one in before.settles)
