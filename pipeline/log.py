@@ -106,7 +106,10 @@ def _live(
     archived: set[tuple[int, datetime.date]],
     rows: int | None,
 ) -> Iterator[Piece]:
-    split = ("splits" if parent == "message" else "event_splits") + ("_rows" if rows else "")
+    if parent == "message":
+        split = statement("splits_rows") if rows else statement("splits")
+    else:
+        split = statement("event_splits_rows") if rows else statement("event_splits")
     with connected(conf.shard_urls[shard], patience="1h") as connection:
         for one in log_partitions(connection):
             if (
@@ -117,7 +120,7 @@ def _live(
             ):
                 continue
             asked = {"day": one.day, "horizon": below, "most": rows or PIECE_BYTES}
-            for low, high in connection.execute(statement(split), asked).fetchall():
+            for low, high in connection.execute(split, asked).fetchall():
                 yield Piece(parent, shard, below, day=one.day, low=low, high=high)
 
 

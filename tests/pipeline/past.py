@@ -33,6 +33,7 @@ def grow_older(conf: Conf, namespace: str, days: int) -> None:
                     connection.execute("SELECT make_partition(%s, %s)", [parent, day_before(days - late)])
             for older in OLDER:
                 connection.execute(older + OF_NAMESPACE, {"days": days, "namespace": namespace})  # type: ignore[arg-type]
+    wait_until_complete(conf)
 
 
 def drop_partitions(conf: Conf, least: int = 2) -> None:

@@ -18,7 +18,7 @@ from pipeline.messages import Unsendable, as_sent
 from pipeline.models import Replay
 from pipeline.replay import Wish, begin, dry_run, replay, resume
 from pipeline.spark import Sessions
-from tests.pipeline.past import grow_older
+from tests.pipeline.past import grow_older, wait_until_complete
 from tests.service import SECRET, Service
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
@@ -62,19 +62,27 @@ def wish(namespace: str, **more: Any) -> Wish:
     return Wish(**({"namespace": namespace, "topic": "t", "first": LONG_AGO, "last": SOON, "into": "again"} | more))
 
 
+def begun(conf: Conf, wished: Wish) -> Replay:
+    """When all that was done before is below its horizon."""
+    wait_until_complete(conf)
+    return begin(conf, wished)
+
+
 @pytest.fixture
 def past(lake: Conf, served: Service, namespace: str, sessions: Sessions, said: list[str]) -> list[int]:
     """Bodies 0 to 29 in the lake, and 30 to 59 in the live log."""
     old = send(served, namespace, "t", range(30))
     grow_older(lake, namespace, 9)
     archive(lake, sessions, said.append)
-    return old + send(served, namespace, "t", range(30, 60))
+    new = send(served, namespace, "t", range(30, 60))
+    wait_until_complete(lake)
+    return old + new
 
 
 def test_lake_and_live_log_come_again_in_their_order(
     lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
 ) -> None:
-    replay(lake, sessions, begin(lake, wish(namespace)), said.append, door, None)
+    replay(lake, sessions, begun(lake, wish(namespace)), said.append, door, None)
     assert bodies_in(served, namespace, "again") == list(range(60))
     assert Replay.objects.get().state == Replay.State.DONE
     assert Replay.objects.get().sent == 60
@@ -87,7 +95,7 @@ def test_each_topic_keeps_its_order_beside_others(
     for n in range(5):
         for topic in topics:
             send(served, namespace, topic, range(n, n + 1))
-    replay(lake, sessions, begin(lake, wish(namespace, topic=None, into=None)), said.append, door, None)
+    replay(lake, sessions, begun(lake, wish(namespace, topic=None, into=None)), said.append, door, None)
     assert said[-1].startswith(f"replay {Replay.objects.get().name} is done: 40 sent")
     assert [bodies_in(served, namespace, topic) for topic in topics] == [[*range(5), *range(5)]] * 8
 
@@ -95,7 +103,7 @@ def test_each_topic_keeps_its_order_beside_others(
 def test_a_batch_whose_answer_was_lost_adds_nothing_twice(
     lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
 ) -> None:
-    run = begin(lake, wish(namespace))
+    run = begun(lake, wish(namespace))
     replay(lake, sessions, run, said.append, door, None)
     Replay.objects.update(state=Replay.State.RUNNING, last_at=None, last_id=None, sent=0)
     replay(lake, sessions, resume(lake, run.name), said.append, door, None)
@@ -109,12 +117,12 @@ def test_what_was_cancelled_stays_away_unless_it_is_asked_for(
     with served.client() as http:
         gone = http.delete(f"/messages/{past[31]}", params={"namespace": namespace, "topic": "t"})
         assert gone.status_code == 200
-    replay(lake, sessions, begin(lake, wish(namespace)), said.append, door, None)
+    replay(lake, sessions, begun(lake, wish(namespace)), said.append, door, None)
     assert bodies_in(served, namespace, "again") == [n for n in range(60) if n != 31]
-    replay(lake, sessions, begin(lake, wish(namespace, into="all", include_deleted=True)), said.append, door, None)
+    replay(lake, sessions, begun(lake, wish(namespace, into="all", include_deleted=True)), said.append, door, None)
     assert bodies_in(served, namespace, "all") == list(range(60))
     before = NOW - datetime.timedelta(hours=1)
-    replay(lake, sessions, begin(lake, wish(namespace, into="before", as_of=before)), said.append, door, None)
+    replay(lake, sessions, begun(lake, wish(namespace, into="before", as_of=before)), said.append, door, None)
     assert bodies_in(served, namespace, "before") == list(range(30))
 
 
@@ -122,26 +130,26 @@ def test_a_condition_a_bound_and_a_time_choose(
     lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
 ) -> None:
     some = wish(namespace, where="CAST(body AS int) % 2 = 1", most=20, first=NOW - datetime.timedelta(hours=1))
-    replay(lake, sessions, begin(lake, some), said.append, door, None)
+    replay(lake, sessions, begun(lake, some), said.append, door, None)
     assert bodies_in(served, namespace, "again") == [n for n in range(30, 60) if n % 2][:20]
     with pytest.raises(PipelineError, match="--where"):
-        replay(lake, sessions, begin(lake, wish(namespace, where="no_such = 1")), said.append, door, None)
+        replay(lake, sessions, begun(lake, wish(namespace, where="no_such = 1")), said.append, door, None)
 
 
 def test_a_dry_run_shows_the_hours_and_sends_nothing(
     lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str]
 ) -> None:
-    dry_run(lake, sessions, begin(lake, wish(namespace)), said.append)
+    dry_run(lake, sessions, begun(lake, wish(namespace)), said.append)
     assert said[-1] == "60 messages"
     assert said[-2].endswith("#" * 50)
     assert bodies_in(served, namespace, "again") == []
     assert not Replay.objects.exists()
     with pytest.raises(NothingToDo):
-        dry_run(lake, sessions, begin(lake, wish(namespace, topic="nobody")), said.append)
+        dry_run(lake, sessions, begun(lake, wish(namespace, topic="nobody")), said.append)
 
 
 def test_a_run_that_rested_longer_than_keys_are_kept_is_not_resumed(lake: Conf, namespace: str) -> None:
-    run = begin(lake, wish(namespace))
+    run = begun(lake, wish(namespace))
     resume(lake, run.name)
     Replay.objects.update(touched_at=NOW - datetime.timedelta(days=2))
     with pytest.raises(PipelineError, match="dedupe window"):

@@ -14,7 +14,7 @@ import pytest
 
 from mqueue.core.conf import ROOT, Conf
 from pipeline.models import Replay
-from tests.pipeline.past import grow_older
+from tests.pipeline.past import grow_older, wait_until_complete
 from tests.pipeline.relay import Moment, Relay
 from tests.pipeline.runs import kill, until, workers_of
 from tests.pipeline.test_replay import LONG_AGO, bodies_in, send
@@ -121,6 +121,7 @@ def run(lake: Conf, served: Service, namespace: str) -> Iterator[Run]:
     send(served, namespace, "t", range(COUNT // 2))
     grow_older(lake, namespace, 9)
     send(served, namespace, "t", range(COUNT // 2, COUNT))
+    wait_until_complete(lake)
     with Relay(served.url) as relay:
         yield Run(lake, namespace, relay)
 

@@ -20,7 +20,7 @@ from pipeline.spark import Sessions
 from pipeline.storage import Storage
 from pipeline.usage import usage
 from tests.integration.messages import message, send
-from tests.pipeline.past import day_before, grow_older
+from tests.pipeline.past import day_before, grow_older, wait_until_complete
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
 DAYS = 12
@@ -42,6 +42,7 @@ async def a_day(conf: Conf, namespace: str, count: int) -> None:
         await engine.ack("c", [Settle(one.id, namespace, "t", one.receipt) for one in held])
     finally:
         await engine.close()
+    wait_until_complete(conf)
 
 
 def totals(namespace: str) -> dict[str, int]:

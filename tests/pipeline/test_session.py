@@ -11,21 +11,20 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.java import JavaMissing, find_java, java_version
+from pipeline.spark import Sessions
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
 
 
-def test_parquet_keeps_rows_and_times(tmp_path: Path) -> None:
-    from pipeline.session import session
-
+def test_parquet_keeps_rows_and_times(tmp_path: Path, sessions: Sessions) -> None:
     rows = [(1, "a", datetime(2026, 3, 29, 1, 30, tzinfo=UTC)), (2, "b", datetime(2026, 10, 25, 1, 30, tzinfo=UTC))]
-    with session("test") as spark:
-        frame = spark.createDataFrame(rows, "id long, topic string, at timestamp")
-        frame.write.parquet(str(tmp_path / "lake"))
-        read = spark.read.parquet(str(tmp_path / "lake")).orderBy("id")
-        texts = [row.t for row in read.selectExpr("date_format(at, \"yyyy-MM-dd'T'HH:mm\") AS t").collect()]
-        assert texts == ["2026-03-29T01:30", "2026-10-25T01:30"]
-        assert [row.id for row in read.collect()] == [1, 2]
+    spark = sessions.get()  # to end one of its own would end that of all tests in this process
+    frame = spark.createDataFrame(rows, "id long, topic string, at timestamp")
+    frame.write.parquet(str(tmp_path / "lake"))
+    read = spark.read.parquet(str(tmp_path / "lake")).orderBy("id")
+    texts = [row.t for row in read.selectExpr("date_format(at, \"yyyy-MM-dd'T'HH:mm\") AS t").collect()]
+    assert texts == ["2026-03-29T01:30", "2026-10-25T01:30"]
+    assert [row.id for row in read.collect()] == [1, 2]
 
 
 def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
