@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from mqueue.core.searches import PLACE, DeadFilter
+from mqueue.core.searches import PLACE, DeadFilter, JobFilter
 from tenants.records import Number, Page
 
 JobKind = Literal["replay", "delete", "purge"]
@@ -25,7 +25,7 @@ class JobRequest(Struct, frozen=True):
     """What to do with the dead letters that a filter means; `{}` means all of them."""
 
     kind: Literal["replay", "delete"]
-    filter: DeadFilter
+    filter: JobFilter
     dry_run: bool = False
     rate_per_s: JobRate | None = None
     max: Most | None = None
@@ -70,5 +70,5 @@ class JobPage(Page, frozen=True):
     kind: JobKind | None = None
 
 
-TYPES = (DeadFilter, JobRequest, PurgeRequest, Job)
+TYPES = (DeadFilter, JobFilter, JobRequest, PurgeRequest, Job)
 PAGES = (DeadSearchPage, JobPage)

@@ -35,6 +35,10 @@ class DeadFilter(Struct, frozen=True, omit_defaults=True):
         return self.text is not None or self.error is not None
 
 
+class JobFilter(DeadFilter, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A condition with a slip in its name is no condition, and without one all letters are meant: so it is refused."""
+
+
 class Place(NamedTuple):
     """Of a letter in the order of a search: those that died last come first."""
 

@@ -128,6 +128,10 @@ def test_a_purge_is_a_job(service: Service, http: httpx.Client, home: str, names
 
 
 def test_every_wrong_field_of_a_job_is_named(http: httpx.Client, home: str) -> None:
+    slip = is_problem(
+        http.post(home + "jobs/", json={"kind": "delete", "filter": {"reson": "expired"}}), 400, "invalid"
+    )
+    assert [(one["field"], "reson" in one["detail"]) for one in slip["errors"]] == [("filter", True)]
     wrong = {"kind": "burn", "filter": {"reason": "x"}, "rate_per_s": 0, "max": "1"}
     problem = is_problem(http.post(home + "jobs/", json=wrong), 400, "invalid")
     assert {one["field"] for one in problem["errors"]} == {"kind", "filter.reason", "rate_per_s", "max"}
