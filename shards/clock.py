@@ -18,7 +18,7 @@ NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 class Clock:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._offset_us = 0
+        self._offset_us = self._error_us = 0
         self.is_measured = False
         self._measuring: asyncio.Task[None] | None = None
 
@@ -30,6 +30,10 @@ class Clock:
 
     def now_us(self) -> int:
         return time.time_ns() // 1000 + self._offset_us
+
+    def latest_us(self) -> int:
+        """The server's clock shows no more than this: for times that must not come too early."""
+        return self.now_us() + self._error_us
 
     def until_s(self, due_us: int) -> float:
         return (due_us - self.now_us()) / 1_000_000
@@ -45,7 +49,7 @@ class Clock:
                 if row and (best is None or after - before < best[0]):
                     best = after - before, row[0] - (before + after) // 2
         if best:
-            self._offset_us, self.is_measured = best[1], True
+            self._offset_us, self._error_us, self.is_measured = best[1], best[0] // 2, True
 
     async def _keep_measuring(self) -> None:
         while True:

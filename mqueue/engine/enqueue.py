@@ -89,7 +89,7 @@ class Enqueuing:
             else:
                 rest.append(index)
         records = {
-            shard: [request.record_of(index, self._hot[shard].clock.now_us()) for index in part]
+            shard: [request.record_of(index, self._hot[shard].clock.latest_us()) for index in part]
             for shard, part in parts.items()
         }
         for shard, error in (await self._buffering.take(records)).items():

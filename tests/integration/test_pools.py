@@ -5,12 +5,15 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg import AsyncConnection
 
 from mqueue.core.conf import Conf, Pool
 from mqueue.core.errors import ShardUnavailable, Undecided
+from shards.clock import NOW, Clock
 from shards.pools import Database
 from tests.proxy import Proxy, proxy
 
@@ -324,3 +327,23 @@ async def test_a_process_may_start_before_its_shard(between: Proxy, configuratio
         await until_answers(database, 3)
     finally:
         await database.close()
+
+
+async def test_a_clock_that_was_measured_by_slow_answers_knows_how_late_it_may_be(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine that has too much to do."""
+    execute, clock = AsyncConnection.execute, Clock(database)
+    await ask(database)
+
+    async def slowly(self: AsyncConnection[Any], *question: Any, **more: Any) -> Any:
+        answer = await execute(self, *question, **more)
+        await asyncio.sleep(0.2)
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AsyncConnection, "execute", slowly)
+        await clock.measure()
+    server = await ask(database, NOW)
+    assert isinstance(server, int)
+    assert clock.now_us() < server <= clock.latest_us()

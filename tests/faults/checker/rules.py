@@ -33,13 +33,14 @@ def delivered_as_sent(message: Message, history: History) -> Iterator[str]:
 
 
 def leased_by_one(message: Message, history: History) -> Iterator[str]:
-    """Epochs rise, and no lease begins before the one before it may have ended."""
+    """Epochs rise, and no lease is handed out before the one before it may have ended. It says that it began when its
+    statement did: on a busy machine, some time before that saw the row."""
     for before, after in pairwise(message.leases):
         if after.epoch == before.epoch:
             yield f"{message.id}: epoch {after.epoch} was handed out twice"
         elif after.start <= before.start:
             yield f"{message.id}: epoch {after.epoch} began before epoch {before.epoch}"
-        elif after.start < (end := _may_end(message, before, after)) - GRAIN:
+        elif after.poll.ended < (end := _may_end(message, before, after)) - GRAIN:
             early = (end - after.start) / SECOND
             yield f"{message.id}: epoch {after.epoch} began {early:.3f} s before epoch {before.epoch} can have ended"
 
@@ -120,7 +121,7 @@ def settles_are_true(message: Message, history: History) -> Iterator[str]:
             if one.is_done and not _was_asked(earlier, one.verb):
                 if one.began > lease.deadline(one.began)[1] + GRAIN:
                     yield f"{message.id}: {one.verb} was taken after the lease's deadline"
-                if following and one.began > following.start + GRAIN:
+                if following and one.began > following.poll.ended + GRAIN:
                     yield f"{message.id}: {one.verb} with epoch {lease.epoch} was taken while {following.epoch} was out"
                 if any(other.is_done and other.verb not in ("extend", one.verb) for other in earlier):
                     yield f"{message.id}: {one.verb} was taken of a lease that had ended"
