@@ -26,6 +26,7 @@ pytestmark = [
 ]
 COUNT, RATE = 60, 10  # ten messages a batch
 PATIENCE_S = 600
+WAITING = "locktype = 'advisory' AND objid = 4711 AND NOT granted"
 HELD = """
 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
 $$BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END$$;
@@ -106,13 +107,15 @@ def held_at_its_end(conf: Conf) -> Iterator["psycopg.Connection[tuple[object, ..
         try:
             yield connection
         finally:
+            while somebody_waits(connection):  # or its server process would go on for it
+                connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_locks WHERE {WAITING}")
+                time.sleep(0.05)
             connection.execute("SELECT pg_advisory_unlock(4711)")
             connection.execute("DROP TRIGGER hold ON lake_replay; DROP FUNCTION hold")
 
 
 def somebody_waits(connection: "psycopg.Connection[tuple[object, ...]]") -> bool:
-    waiting = connection.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted")
-    return waiting.fetchone() is not None
+    return connection.execute(f"SELECT 1 FROM pg_locks WHERE {WAITING}").fetchone() is not None
 
 
 @pytest.fixture
