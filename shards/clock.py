@@ -11,7 +11,7 @@ from shards.pools import Database
 from shards.tasks import end
 
 MEASURE_EVERY_S = 30.0
-TRIES = 3
+TRIES = 10
 NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 

@@ -338,7 +338,7 @@ async def test_a_clock_that_was_measured_by_slow_answers_knows_how_late_it_may_b
 
     async def slowly(self: AsyncConnection[Any], *question: Any, **more: Any) -> Any:
         answer = await execute(self, *question, **more)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.05)
         return answer
 
     with monkeypatch.context() as patch:
