@@ -47,6 +47,13 @@ def drop_partitions(conf: Conf, least: int = 2) -> None:
                 connection.execute(statement("recount"))
 
 
+def forget_deliveries(conf: Conf, namespace: str) -> None:
+    for url in conf.shard_urls:
+        with psycopg.connect(url) as connection:
+            connection.execute("DELETE FROM delivery WHERE " + OF_NAMESPACE, {"namespace": namespace})
+            connection.execute(statement("recount"))
+
+
 def of_every_kind(namespace: str) -> list[Message]:
     """What a column may hold."""
     plain = [message(namespace, f"t{n % 5}", {"n": n, "text": "ü€😀"}, priority=n % 256) for n in range(40)]

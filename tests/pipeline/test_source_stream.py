@@ -23,7 +23,7 @@ from pipeline.source.streaming import Offset, StreamReader
 from pipeline.spark import Sessions, began_too_slowly
 from tests.integration.messages import message
 from tests.integration.messages import send as send_by
-from tests.pipeline.past import grow_older, wait_until_complete
+from tests.pipeline.past import forget_deliveries, grow_older, wait_until_complete
 
 pytestmark = [
     pytest.mark.pipeline,
@@ -208,11 +208,3 @@ def rows_on(url: str, namespace: str) -> int:
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT count(*) FROM topic WHERE namespace = %s", [namespace]).fetchone()
     return int(row[0]) if row else 0
-
-
-def forget_deliveries(lake: Conf, namespace: str) -> None:
-    for url in lake.shard_urls:
-        with psycopg.connect(url) as connection:
-            connection.execute(
-                "DELETE FROM delivery WHERE topic IN (SELECT id FROM topic WHERE namespace = %s)", [namespace]
-            )
