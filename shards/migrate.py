@@ -27,6 +27,7 @@ from shards.routing import default_owners
 
 LOCK_TIMEOUT = "2s"
 LOCK_TRIES = 30
+IN_USE = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)  # with a request; nothing was done
 MIGRATION_LOCK = 0x6D717565  # any number that nothing else locks
 
 Say = Callable[[str], None]
@@ -110,7 +111,7 @@ def _migrate(database: str, app: str | None, say: Say, name: str) -> None:
             call_command("migrate", *([app] if app else []), database=database, verbosity=0, interactive=False)
             return
         except OperationalError as error:
-            if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable) or tried == LOCK_TRIES:
+            if not isinstance(error.__cause__, IN_USE) or tried == LOCK_TRIES:
                 raise
             say(f"{name}: a table is in use; trying again ({tried} of {LOCK_TRIES})")
             time.sleep(1)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -196,6 +197,26 @@ async def test_a_migration_that_needs_a_busy_table_waits_its_turn(fresh_database
         assert line, "it ended, and did not wait"
     code, output = await asyncio.to_thread(outcome, migrating)
     assert code == 0, output
+
+
+def test_a_migration_that_meets_a_writer_crosswise_tries_again(fresh_databases: str, servers: Servers) -> None:
+    """It holds `event` and waits for `idempotency`, of a writer who then waits for `event`."""
+    url = conf_of(fresh_databases, 0).shard_urls[0]
+    with psycopg.connect(url) as connection:
+        connection.execute("DELETE FROM django_migrations WHERE app = 'store' AND name > '0002'")
+        connection.execute("DROP SCHEMA mq CASCADE")
+    with psycopg.connect(url) as writer:
+        writer.execute("LOCK TABLE idempotency IN ROW EXCLUSIVE MODE")
+        migrating = migrate(servers.environment(fresh_databases, 0))
+        while not writer.execute(
+            "SELECT FROM pg_locks WHERE relation = 'idempotency'::regclass AND NOT granted"
+        ).fetchall():
+            assert migrating.poll() is None
+            time.sleep(0.02)
+        writer.execute("SELECT FROM event LIMIT 1")
+    code, output = outcome(migrating)
+    assert code == 0, output
+    assert "a table is in use; trying again (1 of 30)" in output
 
 
 def test_the_reader_role_is_made_once_a_server(fresh_databases: str) -> None:
