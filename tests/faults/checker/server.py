@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -76,11 +77,13 @@ class Server:
 
     def suspend(self) -> None:
         for process in self._all():
-            process.suspend()
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                process.suspend()
 
     def resume(self) -> None:
         for process in self._all():
-            process.resume()
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def close(self) -> None:
         self._closed.set()
