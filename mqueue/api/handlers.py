@@ -1,6 +1,6 @@
 """One function a verb: from who asks and what he sent to status, headers and body. Adapters hold no rule."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ Answer = tuple[int, dict[str, str], bytes]
 PRESENT = Present()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     method: str
     path: str
@@ -154,8 +154,8 @@ async def stats(engine: Engine, principal: Principal, request: Request) -> Answe
     return _json({"topics": await engine.look.stats(wanted)})
 
 
-def _require(principal: Principal, parts: Iterable[Any], scope: str) -> None:
-    for namespace in {part.namespace for part in parts}:
+def _require(principal: Principal, parts: Sequence[Any], scope: str) -> None:
+    for namespace in {part.namespace for part in parts} if len(parts) > 1 else (parts[0].namespace,):
         principal.require(namespace, scope)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from mqueue.api.exposition import Exposition
 from mqueue.api.handlers import Answer, route
@@ -30,6 +31,7 @@ OPEN_PATHS = frozenset({"/health", "/live", "/ready"})
 METRICS = "/metrics"  # the numbers of every namespace
 LOOKS = frozenset({"GET", "HEAD"})
 WITH_BODY = frozenset({"POST", "PATCH"})
+USUAL = 2048  # bytes of a credential that is worth remembering
 Headers = Mapping[bytes, bytes]  # by names in lower case
 
 
@@ -52,16 +54,23 @@ class Plane:
         await self._exposition.close()
 
     async def principal(self, headers: Headers) -> Principal:
-        """Who asks. Where both spellings are there, Authorization counts, and it counts before X-Api-Key."""
-        verify, credential = self._credential(headers)
+        """Who asks; a key that is not known yet is looked for."""
         try:
-            return verify(credential)
+            return self.verify(headers)
         except UnknownKey as unknown:
             await self.engine.settings.look_for(unknown.kid)
-            return verify(credential)
+            return self.verify(headers)
+
+    def known(self, headers: Headers) -> Principal | None:
+        """Who asks; None if his key has to be looked for."""
+        try:
+            return self.verify(headers)
+        except UnknownKey:
+            return None
 
     def verify(self, headers: Headers) -> Principal:
-        """As `principal`, of whom was known a moment ago."""
+        """Who asks, if his key is known. Where both spellings are there, Authorization counts, and it counts before
+        X-Api-Key."""
         verify, credential = self._credential(headers)
         return verify(credential)
 
@@ -69,14 +78,21 @@ class Plane:
         given = headers.get(b"authorization") or headers.get(b"authorisation") or b""
         if not given and (api_key := headers.get(b"x-api-key")):
             return self._verifier.verify_api_key, api_key.strip().decode("latin-1")
-        scheme, _, token = given.partition(b" ")
-        if scheme.lower() != b"bearer":
-            raise Unauthenticated
-        return self._verifier.verify, token.strip().decode("latin-1")
+        return self._verifier.verify, _token_of(given) if len(given) <= USUAL else _token_in(given)
 
     async def metrics(self, headers: Headers) -> Answer:
         (await self.principal(headers)).require_admin()
         return await self._exposition.answer(headers.get(b"accept", b"").decode("latin-1"))
+
+
+def _token_in(given: bytes) -> str:
+    scheme, _, token = given.partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise Unauthenticated
+    return token.strip().decode("latin-1")
+
+
+_token_of = lru_cache(maxsize=4096)(_token_in)  # a client sends the same again and again
 
 
 def serves(path: str) -> bool:
@@ -91,8 +107,11 @@ def require_method(method: str, allowed: Iterable[str]) -> None:
 
 def require_json(method: str, headers: Headers) -> None:
     """None at all is taken for JSON; a form, which is what a bare `curl -d` sends, is not."""
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if method in WITH_BODY and kind and kind != b"application/json":
+    said = headers.get(b"content-type", b"")
+    if said == b"application/json" or method not in WITH_BODY:
+        return
+    kind = said.partition(b";")[0].strip().lower()
+    if kind and kind != b"application/json":
         raise UnsupportedMedia(f"The body has to be application/json, not {kind.decode('latin-1')}")
 
 

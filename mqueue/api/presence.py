@@ -27,9 +27,9 @@ class Present:
         """As its credential holds now; None where nobody can tell."""
         return self._verify() if self._verify else None
 
-    async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
+    def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> Coroutine[Any, Any, T | None]:
         """What the work answers. If it waits and the client leaves before: None, and the work is cancelled."""
-        return await work
+        return work
 
 
 class Watched(Present):

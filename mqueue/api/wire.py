@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from mqueue.api import plane
 from mqueue.api.bodies import COUNTED_FROM, Bodies
 from mqueue.api.fastlane import FastLane
-from mqueue.api.handlers import Answer
+from mqueue.api.handlers import FRESH, Answer
 from mqueue.api.presence import Present, first
 from mqueue.api.problems import problem
 from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, Overloaded, TooLarge
@@ -50,7 +50,7 @@ class Exchange(Present):
 
     __slots__ = (
         "body", "counted", "disconnected", "error", "headers", "is_whole", "keep_alive", "method", "path", "query",
-        "response_complete", "size", "wire",
+        "response_complete", "size", "task", "wire",
     )  # fmt: skip
     message_event = _NoEvent()
 
@@ -61,6 +61,7 @@ class Exchange(Present):
         self.keep_alive = True
         self.is_whole = self.disconnected = self.response_complete = False
         self.error: MqueueError | None = None  # it is refused before it is here as a whole
+        self.task: asyncio.Task[None] | None = None
 
     @property
     def has_left(self) -> bool:  # type: ignore[override]
@@ -71,9 +72,10 @@ class Exchange(Present):
         client = self.wire.client
         return client[0] if client else ""
 
-    async def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> T | None:
-        if not waits:
-            return await work
+    def unless_left(self, work: Coroutine[Any, Any, T], *, waits: bool) -> Coroutine[Any, Any, T | None]:
+        return self._unless_left(work) if waits else work
+
+    async def _unless_left(self, work: Coroutine[Any, Any, T]) -> T | None:
         wire = self.wire
         wire.waiting = wire.loop.create_future()
         if wire.is_ending:
@@ -98,16 +100,19 @@ class Exchange(Present):
     async def run_asgi(self, _: object) -> None:
         """Under the name by which uvicorn starts what waited behind another request."""
         wire = self.wire
-        if self.error:
-            wire.reply(self, problem(self.error))
-            return
-        assert wire.lane  # or it would be Django's
-        body = b"".join(self.body) if isinstance(self.body, list) else self.body
-        self.body = b""
-        answer = await wire.lane.answer(self.method, self.path, self.query, self.headers, body, self)
-        if wire.flow.write_paused:  # the client has not read what it got before
-            await wire.flow.drain()
-        wire.reply(self, answer)
+        try:
+            if self.error:
+                wire.reply(self, problem(self.error))
+                return
+            assert wire.lane  # or it would be Django's
+            body = b"".join(self.body) if isinstance(self.body, list) else self.body
+            self.body = b""
+            answer = await wire.lane.answer(self.method, self.path, self.query, self.headers, body, self)
+            if wire.flow.write_paused:  # the client has not read what it got before
+                await wire.flow.drain()
+            wire.reply(self, answer)
+        finally:
+            wire.tasks.discard(self.task)
 
 
 class Wire(HttpToolsProtocol):
@@ -161,11 +166,15 @@ class Wire(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         self.url += url
-        self._count_head(len(url))
+        self._head_size += len(url)
+        if self._head_size > MAX_HEAD:
+            raise TooMuchHead
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
-        self._count_head(len(name) + len(value))
+        self._head_size += len(name) + len(value)
+        if self._head_size > MAX_HEAD:
+            raise TooMuchHead
 
     def on_headers_complete(self) -> None:
         raw_path, _, query = self.url.partition(b"?")
@@ -230,7 +239,10 @@ class Wire(HttpToolsProtocol):
         status, headers, body = answer
         is_last = self.is_ending and not self.pipeline
         keep_alive = exchange.keep_alive and not exchange.error and not is_last
-        head = _head(status, tuple(headers.items()), keep_alive)
+        if keep_alive and headers is FRESH and status == HTTPStatus.OK:  # nearly every answer
+            head = USUAL_HEAD
+        else:
+            head = _head(status, tuple(headers.items()), keep_alive)
         date, size = self.server_state.default_headers[0][1], len(body)
         if exchange.method == "HEAD":
             body = b""
@@ -291,10 +303,18 @@ class Wire(HttpToolsProtocol):
         if self.is_ending:
             self.cycle.keep_alive = False
 
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        """As uvicorn's; but an exchange says itself when it is done, which a callback would take another turn for."""
+        if not isinstance(cycle, Exchange):
+            super()._start_asgi_task(cycle, app)
+            return
+        cycle.task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(cycle.task)
+
     def _start(self, exchange: Exchange) -> None:
         if self._before is None or self._before.response_complete:
             self._before = None
-            self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]
+            self._start_asgi_task(exchange, self.app)
         else:
             self.pipeline.appendleft((exchange, self.app))  # type: ignore[arg-type]
             if len(self.pipeline) >= MOST_BEHIND or exchange.size >= LARGE:  # not before: then no leaving is noticed
@@ -324,11 +344,6 @@ class Wire(HttpToolsProtocol):
         too_much = self._head_size > MAX_HEAD
         self.reply(exchange, problem(HeadTooLarge() if too_much else Invalid("This is no HTTP request", errors=[])))
 
-    def _count_head(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > MAX_HEAD:
-            raise TooMuchHead
-
 
 def keep_closing_idle(wires: set[Wire]) -> None:
     """From now on: those that have been silent, or have not come to an end of their request, for too long."""
@@ -345,3 +360,6 @@ def _head(status: int, headers: tuple[tuple[str, str], ...], keep_alive: bool) -
     if not keep_alive:
         lines.append("connection: close")
     return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
+
+
+USUAL_HEAD = _head(HTTPStatus.OK, tuple(FRESH.items()), True)

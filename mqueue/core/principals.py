@@ -1,10 +1,11 @@
 """Who asks, and what he may."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mqueue.core.errors import Forbidden
 
 ANY = "*"
+REMEMBERED = 1_000  # places in which one has been found to be allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +17,16 @@ class Principal:
     scopes: frozenset[str]
     expires_at: float
     kid: str = ""  # of the namespace's own key; the root key has none
+    _may: set[tuple[str, str]] = field(default_factory=set, compare=False, repr=False)
 
     def require(self, namespace: str, scope: str, *others: str) -> None:
         """One of the scopes. The same answer whether or not the namespace exists."""
+        if (namespace, scope) in self._may:
+            return
         self._require_namespace(namespace)
         if self.scopes & {ANY, scope, f"{namespace}:{scope}", f"{namespace}:{ANY}"}:
+            if len(self._may) < REMEMBERED:
+                self._may.add((namespace, scope))
             return
         if not any(self.scopes & {other, f"{namespace}:{other}"} for other in others):
             raise Forbidden(f"The token does not carry the scope {' or '.join((scope, *others))}")

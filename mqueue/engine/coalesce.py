@@ -48,13 +48,15 @@ class Coalescer(Generic[I, O]):
         self._under_way: set[asyncio.Task[None]] = set()
         self._long: dict[asyncio.Task[None] | None, set[str]] = {}  # those that take their time, and for whom
         self._sizes = metrics.BATCH_SIZE.labels(name)
+        self._loop: asyncio.AbstractEventLoop | None = None  # it is asked for the running process each time
 
     async def submit(self, item: I, size: int = 1, owner: str = "") -> O:
         return await self.enter(item, size, owner)
 
     def enter(self, item: I, size: int = 1, owner: str = "") -> "asyncio.Future[O]":
         """It stands in line when this returns."""
-        future: asyncio.Future[O] = asyncio.get_running_loop().create_future()
+        loop = self._loop = self._loop or asyncio.get_running_loop()
+        future: asyncio.Future[O] = loop.create_future()
         self._waiting.add((item, future), size or 1, owner)
         self._start()
         return future

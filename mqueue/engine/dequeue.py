@@ -36,10 +36,11 @@ class Dequeuing:
     async def dequeue(self, consumer: str, wanted: Dequeue) -> list[Delivered]:
         """Empty for a topic that nobody has made yet. Waits up to wait_ms for the first message."""
         name = (wanted.namespace, wanted.topic)
-        number, waited_s = await self._topics.wait_for(name, wanted.wait_ms / 1000)
+        number = self._topics.known(name)
         if number is None:
-            return []
-        if waited_s > 0.001:
+            number, waited_s = await self._topics.wait_for(name, wanted.wait_ms / 1000)
+            if number is None:
+                return []
             wanted = replace(wanted, wait_ms=max(0, wanted.wait_ms - int(waited_s * 1000)))
         line = self._lines.get(number)
         if line is None:
@@ -51,10 +52,9 @@ class Dequeuing:
                 settings=self._topics.settings,
                 throttle=self._throttle(name, number),
             )
-            line = self._lines[number] = Line(source, self._hot, partial(self._forget, number))
-        found = await line.take(wanted, consumer)
-        metrics.DEQUEUED.add(len(found), *name)
-        return found
+            handed_out = partial(_count, name)
+            line = self._lines[number] = Line(source, self._hot, partial(self._forget, number), handed_out)
+        return await line.take(wanted, consumer)
 
     def _home(self, shard: Database) -> Home:
         return Home(shard, self._claims[shard], self._hot[shard])
@@ -71,3 +71,7 @@ class Dequeuing:
     def _forget(self, topic: int, line: Line) -> None:
         if self._lines.get(topic) is line:
             del self._lines[topic]
+
+
+def _count(name: Name, handed_out: int) -> None:
+    metrics.DEQUEUED.add(handed_out, *name)

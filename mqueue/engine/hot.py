@@ -14,7 +14,7 @@ from mqueue.hot.building import Building
 from mqueue.hot.connection import connect
 from mqueue.hot.limits import Limits
 from mqueue.hot.refs import microseconds
-from mqueue.hot.sets import COLD, Head, Offer, Sets
+from mqueue.hot.sets import COLD, Head, Offer, Sets, Taken
 from mqueue.hot.wakes import Wakes
 from shards.clock import Clock
 from shards.cluster import Cluster
@@ -33,7 +33,7 @@ class Shard:
     def __init__(self, database: Database, sets: Sets, weights: Mapping[str, int]) -> None:
         self.clock, self._sets = Clock(database), sets
         self._pops: Coalescer[tuple[int, int], Head] = Coalescer(self._pop, most=TOPICS, name="pop", weights=weights)
-        self._claimed: list[tuple[int, str]] = []  # refs to be forgotten with the next pop, or soon
+        self._claimed: list[Taken] = []  # to be forgotten with the next pop, or soon
         self._forgetting: asyncio.Task[None] | None = None
         self._offers: Coalescer[list[Offer], None] = Coalescer(self._offer, most=OFFERS, flights=2, name="offer")
 
@@ -49,9 +49,9 @@ class Shard:
     async def pop(self, topic: int, limit: int, owner: str) -> Head:
         return await self._pops.submit((topic, limit), 1, owner)
 
-    def done(self, taken: list[tuple[int, str]]) -> None:
+    def done(self, topic: int, refs: Sequence[str]) -> None:
         """They are claimed, or claim nothing any more; nobody waits for Redis to know."""
-        self._claimed += taken
+        self._claimed.append(Taken(topic, refs))
         if self._forgetting is None or self._forgetting.done():
             self._forgetting = asyncio.create_task(self._forget(), name="forget what is claimed")
 
@@ -95,8 +95,8 @@ class Shard:
 
     async def _forget(self) -> None:
         await asyncio.sleep(FORGET_S)
-        while claimed := self._claimed[:OFFERS]:
-            del self._claimed[:OFFERS]
+        while claimed := self._claimed[:TOPICS]:
+            del self._claimed[:TOPICS]
             await self._sets.done(claimed)
 
     async def _offer(self, parts: Sequence[list[Offer]]) -> Sequence[None]:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from mqueue.core import metrics
@@ -24,9 +24,7 @@ class Waiter:
     wanted: Dequeue
     consumer: str
     deadline: float
-    answer: "asyncio.Future[list[Delivered]]" = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    answer: "asyncio.Future[list[Delivered]]"
     eager_since: float = 0.0
     tries: int = 0
 
@@ -51,8 +49,15 @@ class Ear(Protocol):
 class Line:
     """At rest it costs nothing: five thousand waiting polls are five thousand futures and one timer."""
 
-    def __init__(self, source: Source, ear: Ear, forget: "Callable[[Line], None]") -> None:
-        self._source, self._ear, self._forget = source, ear, forget
+    def __init__(
+        self,
+        source: Source,
+        ear: Ear,
+        forget: "Callable[[Line], None]",
+        handed_out: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._source, self._ear, self._forget, self._handed_out = source, ear, forget, handed_out
+        self._loop = asyncio.get_running_loop()
         self._eager: OrderedDict[Waiter, None] = OrderedDict()  # untried since something may have arrived
         self._resting: OrderedDict[Waiter, None] = OrderedDict()
         self._claims: set[asyncio.Task[None]] = set()
@@ -63,7 +68,8 @@ class Line:
         self._boarding = False  # a claim has been called, and takes who comes before it starts
 
     async def take(self, wanted: Dequeue, consumer: str) -> list[Delivered]:
-        waiter = Waiter(wanted, consumer, time.monotonic() + wanted.wait_ms / 1000)
+        deadline = time.monotonic() + wanted.wait_ms / 1000
+        waiter = Waiter(wanted, consumer, deadline, self._loop.create_future())
         self._hurry(waiter)
         try:
             if wanted.wait_ms:
@@ -155,14 +161,20 @@ class Line:
 
     def _distribute(self, group: list[Waiter], found: list[list[Delivered]], wakes: int) -> None:
         unwanted: list[Delivered] = []
+        took: list[float] = []
+        handed_out, now = 0, time.monotonic()
         for waiter, messages in zip(group, found, strict=True):
             if waiter.answer.done():
                 unwanted += messages
             elif messages:
-                metrics.DEQUEUE_SECONDS.observe(time.monotonic() - waiter.eager_since)
+                took.append(now - waiter.eager_since)
+                handed_out += len(messages)
                 waiter.answer.set_result(messages)
             else:
                 self._rest(waiter, wakes)
+        if took:
+            metrics.DEQUEUE_SECONDS.observe_each(took)
+            self._handed_out(handed_out)
         self._give_back(unwanted)
 
     def _give_back(self, found: list[Delivered]) -> None:

@@ -40,6 +40,7 @@ class Settled:
     until: datetime.datetime | None = None  # extended: the new deadline; retrying: when it is due
 
 
+ACK, RELEASE = Settled("acked"), Settled("released")
 Outcome = Settled | MqueueError
 Outcomes = dict[int, Outcome]  # by position
 OnShard = Callable[[Database, "list[Row]"], Awaitable[Outcomes]]
@@ -86,7 +87,7 @@ class Settling:
                 outcomes[position] = error
 
         async def on(shard: Database, part: list[tuple[int, Row]]) -> None:
-            found = await calls[shard].submit([row for _, row in part], len(part), settles[0].namespace)
+            found = await calls[shard].enter([row for _, row in part], len(part), settles[0].namespace)
             for (position, _), outcome in zip(part, found, strict=True):
                 outcomes[position] = outcome
 
@@ -114,15 +115,16 @@ class Settling:
     async def _settle_one(
         self, calls: "Mapping[Database, Coalescer[list[Row], list[Outcome]]]", consumer: str, settle: Settle
     ) -> Outcome:
-        number = await self._topics.find((settle.namespace, settle.topic))
-        if number is None:
+        name = (settle.namespace, settle.topic)
+        number = self._topics.known(name)
+        if number is None and (number := await self._topics.find(name)) is None:
             return NotLeased()
         row = Row(settle.id, number, _epoch(settle), consumer, settle)
         patience: Patience | None = None
         while True:
             try:
                 shard = self._cluster.shard_of_topic(settle.namespace, settle.topic)
-                (outcome,) = await calls[shard].submit([row], 1, settle.namespace)
+                (outcome,) = await calls[shard].enter([row], 1, settle.namespace)
             except SlotMoved as error:
                 outcome = error
             if not isinstance(outcome, SlotMoved):
@@ -160,12 +162,12 @@ class Settling:
         found = await change(shard, statement("ack"), _columns(rows))
         metrics.ACKED.count(rows[row[0]].settle for row in found)
         metrics.END_TO_END_SECONDS.observe_each(row[1] for row in found)
-        return {row[0]: Settled("acked") for row in found}
+        return dict.fromkeys([row[0] for row in found], ACK)
 
     async def _release(self, shard: Database, rows: list[Row]) -> Outcomes:
         found = await change(shard, statement("release"), _columns(rows))
         await self._hot[shard].offer_rows(row[1:] for row in found)
-        return {row[0]: Settled("released") for row in found}
+        return dict.fromkeys([row[0] for row in found], RELEASE)
 
     async def _extend(self, shard: Database, rows: list[Row]) -> Outcomes:
         wanted = [
@@ -200,7 +202,7 @@ def _verdict(fact: Any, kind: int | None, row: Row) -> Outcome:
     if has_left and slot == slot_of(row.settle.namespace, row.settle.topic):
         return SlotMoved(slots=frozenset({slot}))
     if before:
-        return {ACKED: Settled("acked"), RELEASED: Settled("released")}.get(kind or 0, _nacked(None if died else due))
+        return {ACKED: ACK, RELEASED: RELEASE}.get(kind or 0, _nacked(None if died else due))
     return StaleReceipt() if row.epoch is not None and known else NotLeased()
 
 

@@ -175,7 +175,7 @@ class Source:
         except ShardUnavailable:
             await self._hot.offer([Offer(self._topic, 0, text) for text in texts])  # back to where they were
             raise
-        self._hot.done([(self._topic, text) for text in texts])
+        self._hot.done(self._topic, texts)
         missed = [ref for (ref, _), row in zip(pairs, rows, strict=True) if row is None]
         if missed and (early := await self._claims.waiting_among(missed)):
             await self._hot.clock.measure()  # it runs ahead

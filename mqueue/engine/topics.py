@@ -42,9 +42,13 @@ class Topics:
     def settings(self, number: int) -> TopicSettings:
         return self._settings.topic(number)
 
+    def known(self, name: Name) -> int | None:
+        """As `find`, of those that this process has met."""
+        return self._numbers.get(name)
+
     async def find(self, name: Name) -> int | None:
         number = self._numbers.get(name)
-        return number if number is not None else await self._finds.submit(name)
+        return number if number is not None else await self._finds.enter(name)
 
     async def wait_for(self, name: Name, wait_s: float) -> tuple[int | None, float]:
         """Its number, if it is made in that time, and the seconds that it took."""
@@ -57,7 +61,7 @@ class Topics:
                     await asyncio.wait_for(made.wait(), min(LOOK_AGAIN_S, left))
         finally:
             self._awaited.pop(name, None)
-        return number, loop.time() - began if wait_s else 0.0
+        return number, loop.time() - began
 
     async def find_all(self, wanted: set[Name]) -> dict[Name, int]:
         """Those that exist."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 from redis.asyncio import Redis
@@ -42,6 +42,13 @@ class Offer:
     ref: str
 
 
+class Taken(NamedTuple):
+    """Refs of one topic that are to be forgotten: 1,000 at most."""
+
+    topic: int
+    refs: Sequence[str]
+
+
 COLD = Head(is_hot=False)
 
 
@@ -61,12 +68,10 @@ class Sets:
     def is_away(self) -> bool:
         return time.monotonic() < self._away_until
 
-    async def pop(
-        self, wanted: Sequence[tuple[int, int]], now_us: int, done: Sequence[tuple[int, str]] = ()
-    ) -> list[Head]:
+    async def pop(self, wanted: Sequence[tuple[int, int]], now_us: int, done: Sequence[Taken] = ()) -> list[Head]:
         """The heads of topics, up to so many refs each, after `done`. All cold where Redis does not answer."""
-        rest: list[Any] = [len(done)]
-        for pair in (*done, *wanted):
+        rest: list[Any] = [len(done), *_parts(done)]
+        for pair in wanted:
             rest += pair
         patience_us, self._lost_a_pop = 0 if self._lost_a_pop else PATIENCE_US, True
         answers = await self._call(self._pop, [now_us, patience_us, *rest], again=[now_us, 0, *rest])
@@ -75,9 +80,9 @@ class Sets:
         self._lost_a_pop = False
         return [Head(True, answer[2], int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
 
-    async def done(self, taken: Iterable[tuple[int, str]]) -> None:
+    async def done(self, taken: Sequence[Taken]) -> None:
         """Refs that are claimed, or that claim nothing any more. Where this fails they return, and claim nothing."""
-        await self._call(self._done, [part for pair in taken for part in pair])
+        await self._call(self._done, _parts(taken))
 
     async def sieve(self, topics: Sequence[tuple[int, str, int]], now_us: int) -> list[bool]:
         """Of topic, least ref that is due and least due time of the rest: where an offer would be of use."""
@@ -148,6 +153,13 @@ class Sets:
         if not self.is_away:
             log.warning("the sets of shard %d are out of reach: %s", self._shard, type(error).__name__)
         self._away_until = time.monotonic() + AWAY_S
+
+
+def _parts(taken: Sequence[Taken]) -> list[Any]:
+    parts: list[Any] = []
+    for topic, refs in taken:
+        parts += (topic, len(refs), *refs)
+    return parts
 
 
 @cache

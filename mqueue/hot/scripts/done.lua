@@ -1,7 +1,10 @@
 -- Forget refs that were taken: they are claimed, or somebody else has changed their rows.
--- KEYS: gen. ARGV: prefix, then for each: topic, ref.
+-- KEYS: gen. ARGV: prefix, then for each topic: topic, how many (1,000 at most), ref, ref, ...
 local generation = redis.call('GET', KEYS[1])
 if not generation then return end
-for i = 2, #ARGV, 2 do
-  redis.call('ZREM', ARGV[1] .. generation .. ':k:' .. ARGV[i], ARGV[i + 1])
+local i = 2
+while i < #ARGV do
+  local last = i + 1 + tonumber(ARGV[i + 1])
+  redis.call('ZREM', ARGV[1] .. generation .. ':k:' .. ARGV[i], unpack(ARGV, i + 2, last))
+  i = last + 1
 end

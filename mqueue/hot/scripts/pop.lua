@@ -1,6 +1,6 @@
 -- Forget refs that were taken and are claimed by now, then take refs from the heads of topics.
--- KEYS: gen. ARGV: prefix, now (us), how long a claimer may keep a ref (us), how many to forget, for each of these topic
--- and ref, then for each topic: topic, how many.
+-- KEYS: gen. ARGV: prefix, now (us), how long a claimer may keep a ref (us), of how many topics refs are to be forgotten,
+-- for each of these: topic, how many (1,000 at most), ref, ref, ...; then for each topic: topic, how many.
 -- Answers for each topic: {0} cold, or {1, next due in `soon` (us, 0: none), bound, ref, ref, ...}.
 local prefix, now, patience = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local generation = redis.call('GET', KEYS[1])
@@ -38,9 +38,11 @@ local function pop(topic, wanted)
   return {1, next_due, bound, unpack(refs)}
 end
 
-local first = 5 + 2 * tonumber(ARGV[4])
-for i = 5, first - 1, 2 do
-  if generation then redis.call('ZREM', prefix .. generation .. ':k:' .. ARGV[i], ARGV[i + 1]) end
+local first = 5
+for _ = 1, tonumber(ARGV[4]) do
+  local last = first + 1 + tonumber(ARGV[first + 1])
+  if generation then redis.call('ZREM', prefix .. generation .. ':k:' .. ARGV[first], unpack(ARGV, first + 2, last)) end
+  first = last + 1
 end
 for i = first, #ARGV, 2 do
   redis.call('ZADD', prefix .. 'demand', now, ARGV[i])
