@@ -9,7 +9,7 @@ from typing import Any, LiteralString, NamedTuple
 from mqueue.core import metrics
 from mqueue.core.errors import ShardUnavailable, SlotMoved
 from mqueue.core.messages import MAX_REQUEST
-from mqueue.engine.coalesce import Coalescer
+from mqueue.engine.coalesce import AT_ONCE, Coalescer
 from mqueue.engine.hot import Shard
 from mqueue.hot.refs import Ref, place_of
 from shards.arrays import Bools, Int4s, Int8s, Texts, Timestamps, array
@@ -65,10 +65,10 @@ class Claims:
         self._shard, self._hot = shard, hot
         self._seconds = metrics.CLAIM_SECONDS.labels(shard.number)
         self._by_ref: Coalescer[list[tuple[Ref, Lease]], list[Claimed | None]] = Coalescer(
-            self._claim_refs, most=MOST, flights=FLIGHTS, name="claim", weights=weights
+            self._claim_refs, most=MOST, flights=FLIGHTS, name="claim", weights=weights, turns=AT_ONCE
         )
         self._by_place: Coalescer[Ask, list[Claimed]] = Coalescer(
-            self._claim_places, most=MOST, flights=FLIGHTS, name="claim_cold", weights=weights
+            self._claim_places, most=MOST, flights=FLIGHTS, name="claim_cold", weights=weights, turns=AT_ONCE
         )
 
     async def refs(self, wanted: list[tuple[Ref, Lease]], owner: str) -> list[Claimed | None]:

@@ -15,6 +15,7 @@ O = TypeVar("O")  # noqa: E741  what he gets
 TURNS = 3  # what is in the sockets is read, what was read is parsed, and what was parsed gets here
 WORTH = 40  # what has to wait for a flight beside others, for each of them: small loads cost more than they hurry
 LONG = 250  # rows: a flight that carries so many takes milliseconds
+AT_ONCE = 1  # turns where the callers come from flights themselves, and arrive together
 ALIKE: Mapping[str, int] = MappingProxyType({})
 
 
@@ -22,10 +23,10 @@ def may_fly(waiting: int, under_way: int, most: int) -> bool:
     return not under_way or (under_way < most and waiting >= WORTH * under_way)
 
 
-async def boarding() -> None:
+async def boarding(turns: int = TURNS) -> None:
     """A few turns of the event loop, some ten microseconds where it is idle. Whoever has sent his request by now comes
     along: a third less CPU a message under load, since half as many flights carry the same callers."""
-    for _ in range(TURNS):
+    for _ in range(turns):
         await asyncio.sleep(0)
 
 
@@ -41,12 +42,13 @@ class Coalescer(Generic[I, O]):
         flights: int = 1,
         name: str = "",
         weights: Mapping[str, int] = ALIKE,
+        turns: int = TURNS,
     ) -> None:
-        self._call, self._most, self._flights, self.name = call, most, flights, name
+        self._call, self._most, self._flights, self.name, self._turns = call, most, flights, name, turns
         self._waiting: Fair[tuple[I, asyncio.Future[O]]] = Fair(weights)
         self._boarding = False  # a flight has been called, and takes who comes before it starts
         self._under_way: set[asyncio.Task[None]] = set()
-        self._long: dict[asyncio.Task[None] | None, set[str]] = {}  # those that take their time, and for whom
+        self._of_few: dict[asyncio.Task[None] | None, set[str]] = {}  # flights of one owner, and long ones: for whom
         self._sizes = metrics.BATCH_SIZE.labels(name)
         self._loop: asyncio.AbstractEventLoop | None = None  # it is asked for the running process each time
 
@@ -70,17 +72,17 @@ class Coalescer(Generic[I, O]):
             task.add_done_callback(self._landed)
 
     def _is_held_up(self) -> bool:
-        """Somebody waits who has no part in the long flights that are under way: there is one flight more for him."""
-        if not self._long or len(self._under_way) > self._flights:
+        """Somebody waits who has no part in those flights that are under way: there is one more for him."""
+        if not self._of_few or len(self._under_way) > self._flights:
             return False
-        return not self._waiting.owners <= set[str]().union(*self._long.values())
+        return not self._waiting.owners <= set[str]().union(*self._of_few.values())
 
     async def _fly(self) -> None:
-        await boarding()
-        taken = self._waiting.take(self._most, *self._long.values())
+        await boarding(self._turns)
+        taken = self._waiting.take(self._most, *self._of_few.values())
         load = [entry for entry in taken.items if not entry[1].cancelled()]  # its caller is gone, and nothing was done
-        if taken.size >= LONG:
-            self._long[asyncio.current_task()] = taken.owners
+        if taken.size >= LONG or len(taken.owners) == 1:
+            self._of_few[asyncio.current_task()] = taken.owners
         self._boarding = False
         self._start()
         if not load:
@@ -99,5 +101,5 @@ class Coalescer(Generic[I, O]):
 
     def _landed(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
-        self._long.pop(task, None)
+        self._of_few.pop(task, None)
         self._start()

@@ -7,7 +7,7 @@ from typing import Any
 
 from mqueue.core.conf import Conf
 from mqueue.core.errors import Undecided
-from mqueue.engine.coalesce import ALIKE, Coalescer
+from mqueue.engine.coalesce import ALIKE, AT_ONCE, Coalescer
 from mqueue.hot import keys
 from mqueue.hot.buffer import Buffer
 from mqueue.hot.building import Building
@@ -32,10 +32,14 @@ class Shard:
 
     def __init__(self, database: Database, sets: Sets, weights: Mapping[str, int]) -> None:
         self.clock, self._sets = Clock(database), sets
-        self._pops: Coalescer[tuple[int, int], Head] = Coalescer(self._pop, most=TOPICS, name="pop", weights=weights)
+        self._pops: Coalescer[tuple[int, int], Head] = Coalescer(
+            self._pop, most=TOPICS, name="pop", weights=weights, turns=AT_ONCE
+        )
         self._claimed: list[Taken] = []  # to be forgotten with the next pop, or soon
         self._forgetting: asyncio.Task[None] | None = None
-        self._offers: Coalescer[list[Offer], None] = Coalescer(self._offer, most=OFFERS, flights=2, name="offer")
+        self._offers: Coalescer[list[Offer], None] = Coalescer(
+            self._offer, most=OFFERS, flights=2, name="offer", turns=AT_ONCE
+        )
 
     @property
     def is_away(self) -> bool:

@@ -131,6 +131,30 @@ async def test_a_quiet_one_flies_beside_the_long_flights_of_a_flood() -> None:
     assert await asyncio.gather(*flood) == ["flood"] * 20
 
 
+async def test_a_quiet_one_flies_beside_what_carries_another_alone() -> None:
+    """However small it is; what carries several, each with a turn of his, is waited for."""
+    call = Slow()
+    coalescer: Coalescer[str, str] = Coalescer(call, most=1_000, name="test")
+    callers = [asyncio.create_task(coalescer.submit("flood", 1, "flood"))]
+    await settle()
+    callers.append(asyncio.create_task(coalescer.submit("flood", 1, "flood")))
+    await settle()
+    assert call.loads == [["flood"]]
+    callers.append(asyncio.create_task(coalescer.submit("quiet", 1, "quiet")))
+    await settle()
+    assert call.loads[1:] == [["quiet", "flood"]]
+    call.ends[0].set()
+    await settle()
+    callers.append(asyncio.create_task(coalescer.submit("third", 1, "third")))
+    await settle()
+    assert len(call.loads) == 2
+    call.ends[1].set()
+    await settle()
+    assert call.loads[2:] == [["third"]]
+    call.ends[2].set()
+    assert await asyncio.gather(*callers) == ["flood", "flood", "quiet", "third"]
+
+
 async def test_a_cancelled_caller_is_left_out() -> None:
     call = Slow()
     coalescer: Coalescer[str, str] = Coalescer(call, most=10, name="test")
