@@ -56,12 +56,15 @@ def redone(kind: str, at: float, message_id: int, many: int | str = 1) -> Record
     return [kind, round(at * S) - 1000, round(at * S), [message_id], many]
 
 
-def broken(*records: Record, skipped: tuple[tuple[int, int], ...] = ()) -> set[str]:
+Spans = tuple[tuple[int, int], ...]
+
+
+def broken(*records: Record, skipped: Spans = (), edges: Spans = ()) -> set[str]:
     """The rules that these records break."""
     findings = Findings()
     history = History("t", records)
     judge_messages(history, findings)
-    judge_order(history, list(skipped), findings)
+    judge_order(history, list(skipped), findings, edges)
     return {name.removeprefix("broken: ") for name in findings.counts if name.startswith("broken: ")}
 
 
@@ -166,6 +169,27 @@ def test_a_poll_that_was_under_way_may_have_had_it() -> None:
     took = leased(2, lease(7, 1, 2, enqueued=1, priority=1))
     other = leased(2, lease(8, 1, 2, enqueued=1))
     assert broken(sent(1, 7, priority=1), sent(1, 8), took, other) == set()
+
+
+def test_a_poll_that_a_fault_cuts_short_had_more_in_its_hands() -> None:
+    """One claim of it works and the next fails: it is answered with the first, and gives the rest back."""
+    short = leased(2, lease(8, 1, 2, enqueued=1), limit=3)
+    beside = leased(2, lease(9, 1, 2, enqueued=1))
+    story = [
+        sent(1, 8),
+        sent(1, 7, priority=6),
+        sent(1, 9, priority=7),
+        short,
+        leased(3, lease(7, 1, 3, enqueued=1, priority=6)),
+    ]
+    assert broken(*story) == {"nothing_withheld"}
+    assert broken(*story, edges=((round(1.5 * S), round(2.5 * S)),)) == set()
+    assert broken(*story, edges=((round(2.5 * S), round(2.9 * S)),)) == {"nothing_withheld"}
+    passed = [sent(1, 8), sent(1, 7, priority=3), beside, leased(3, lease(7, 1, 3, enqueued=1, priority=3))]
+    assert "strict_order" in broken(sent(1, 9), *passed)
+    refused = leased(2, outcome="no")
+    assert "strict_order" in broken(sent(1, 9), *passed, refused)
+    assert broken(sent(1, 9), *passed, refused, edges=((round(1.5 * S), round(2.5 * S)),)) == set()
 
 
 def test_order_is_not_judged_while_health_says_degraded_or_a_poll_is_lost() -> None:

@@ -5,7 +5,7 @@ A stay is a time in which a message surely waited at a known place: after the an
 call began that may have taken or changed it. A poll is held against the stays that began before it and ended after it.
 """
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -30,11 +30,12 @@ class Stay(NamedTuple):
     key: Key
 
 
-def judge_order(history: History, skipped: list[Span], findings: Findings) -> None:
+def judge_order(history: History, skipped: list[Span], findings: Findings, edges: Iterable[Span] = ()) -> None:
+    """The skipped spans are not judged. The edges of faults are, but a poll may come to an early end by one."""
     stays = sorted(stay for message in history.messages.values() for stay in _stays(message, history))
     active: list[tuple[Key, int]] = []
     position = 0
-    for poll, worst in _judged(history, skipped, findings):
+    for poll, worst in _judged(history, skipped, merged(edges), findings):
         while position < len(stays) and stays[position].since + GRAIN < poll.began:
             insort(active, (stays[position].key, stays[position].until))
             position += 1
@@ -59,9 +60,10 @@ def _hold_against(poll: Poll, worst: Key, active: list[tuple[Key, int]], history
         del active[index]
 
 
-def _judged(history: History, skipped: list[Span], findings: Findings) -> Iterator[tuple[Poll, Key]]:
+def _judged(history: History, skipped: list[Span], edges: list[Span], findings: Findings) -> Iterator[tuple[Poll, Key]]:
     held = [(poll.began, poll.ended + LIMBO) for poll in history.polls if _may_hold(poll)]
-    spans = merged([*skipped, *held])
+    cut_short = [(poll.began, poll.ended) for poll in history.polls if _may_be_cut_short(poll, edges)]
+    spans = merged([*skipped, *held, *cut_short])
     position = 0
     for poll in history.polls:
         if poll.outcome != "ok":
@@ -80,6 +82,15 @@ def _judged(history: History, skipped: list[Span], findings: Findings) -> Iterat
 def _may_hold(poll: Poll) -> bool:
     """Whether it may have had messages in its hands for a while, and not handed out: it was lost, or it was stuck."""
     return poll.outcome == "perhaps" or poll.ended - poll.began > poll.wait_ms * 1000 + STUCK
+
+
+def _may_be_cut_short(poll: Poll, edges: list[Span]) -> bool:
+    """Whether a claim of it may have failed: what it had in its hands was nobody's until it was answered, with those of
+    claims before, or not at all."""
+    if poll.outcome == "ok" and not 0 < len(poll.leases) < poll.limit:
+        return False
+    after = bisect_right(edges, (poll.ended, NEVER))
+    return after > 0 and edges[after - 1][1] > poll.began
 
 
 def _judge_within(poll: Poll, history: History, findings: Findings) -> None:

@@ -20,6 +20,7 @@ from tests.faults.checker.watch import words
 
 LONGEST_CALL_S, LONGEST_HEALING_S = 20.0, 20.0  # a process of the API that starts takes long on a busy machine
 AFTER_S = 2
+EDGE_S = 0.3
 
 
 class Verdict:
@@ -59,7 +60,7 @@ class Verdict:
             history = History(topic, record.lines(self._folder, topic))
             judge_messages(history, self.findings)
             if topic not in self._buffered:
-                judge_order(history, skipped, self.findings)
+                judge_order(history, skipped, self.findings, _edges(self._faults))
             stored |= judge_end(history, ends(self._folder, topic), self.findings)
         judge_keys(record.lines(self._folder, "keys"), stored, self.findings)
 
@@ -86,6 +87,11 @@ def _judge_felt(felt: Felt, findings: Findings) -> None:
 
 def _unordered(faults: list[Injected]) -> list[Span]:
     return [(one.began, one.ended + AFTER_S * SECOND) for one in faults if not FAULTS[one.name].order_is_promised]
+
+
+def _edges(faults: list[Injected]) -> list[Span]:
+    """When a fault begins, and when it ends: then a poll may have a claim that works, and one that fails."""
+    return [(at, at + round(EDGE_S * SECOND)) for one in faults for at in (one.began, one.ended)]
 
 
 def _shown(problem: list[Any]) -> str:
