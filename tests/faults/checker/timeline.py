@@ -59,19 +59,26 @@ def degraded(words: Iterable[Word]) -> list[Span]:
 
 
 def summary(felt: list[Felt], again: Iterable[int]) -> Iterable[str]:
-    """The worst of each fault, and how many messages came again after any of these, since an answer had been lost."""
+    """The worst of each fault where it came alone, or else at all, and how many messages came again after any of these,
+    since an answer had been lost."""
     by_name: dict[str, list[Felt]] = {}
     for one in felt:
         by_name.setdefault(one.fault.name, []).append(one)
     twice = Counter(laid_at(felt, moment) for moment in again)
-    yield f"  {'fault':24} {'times':>5} {'failed':>7} {'heals in':>9} {'longest call':>13} {'told in':>8} {'again':>6}"
-    for name, all_of in sorted(by_name.items()):
+    yield f"  {'fault':24} {'alone':>5} {'failed':>7} {'heals in':>9} {'longest call':>13} {'told in':>8} {'again':>6}"
+    for name, each in sorted(by_name.items()):
+        alone = [one for one in each if not any(_overlap(one.fault, other.fault) for other in felt)]
+        all_of = alone or each
         told = [one.told_in for one in all_of if one.told_in is not None]
         yield (
-            f"  {name:24} {len(all_of):5} {max(one.failed for one in all_of):7} "
+            f"  {name:24} {len(alone):5} {max(one.failed for one in all_of):7} "
             f"{max(one.heals_in for one in all_of) / SECOND:9.2f} {max(one.longest for one in all_of) / SECOND:13.2f} "
             f"{max(told) / SECOND if told else 0:8.2f} {twice[name]:6}"
         )
+
+
+def _overlap(one: Injected, other: Injected) -> bool:
+    return one is not other and one.began < other.ended and other.began < one.ended
 
 
 def laid_at(felt: list[Felt], moment: int) -> str:
