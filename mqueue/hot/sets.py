@@ -73,11 +73,15 @@ class Sets:
         rest: list[Any] = [len(done), *_parts(done)]
         for pair in wanted:
             rest += pair
-        patience_us, self._lost_a_pop = 0 if self._lost_a_pop else PATIENCE_US, True
-        answers = await self._call(self._pop, [now_us, patience_us, *rest], again=[now_us, 0, *rest])
+        patience_us, self._lost_a_pop = 0 if self._lost_a_pop else PATIENCE_US, False
+        answers = None
+        try:
+            answers = await self._call(self._pop, [now_us, patience_us, *rest], again=[now_us, 0, *rest])
+        finally:
+            if answers is None:
+                self._lost_a_pop = True
         if answers is None:
             return [COLD] * len(wanted)
-        self._lost_a_pop = False
         return [Head(True, answer[2], int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
 
     async def done(self, taken: Sequence[Taken]) -> None:

@@ -201,6 +201,19 @@ async def test_refs_of_a_claimer_that_died_come_back(engine: Engine, topic: Topi
     assert bodies(await take(engine, topic.namespace)) == ["taken"]
 
 
+async def test_pops_at_the_same_time_put_nothing_of_each_other_back(engine: Engine, topic: Topic) -> None:
+    """One that was lost is put back by the next; one that is under way is not lost."""
+    await send(engine, *(message(topic.namespace) for _ in range(40)))
+    hot, popped = engine.hot[topic.shard], list[str]()
+    for _ in range(20):
+        first = asyncio.create_task(hot.pop(topic.number, 1, "one"))
+        for _ in range(3):
+            await asyncio.sleep(0)  # it is on its way
+        second = await hot.pop(topic.number, 1, "other")
+        popped += [*(await first).refs, *second.refs]
+    assert len(popped) == len(set(popped)) == 40
+
+
 async def test_a_ref_that_is_not_due_by_the_servers_clock_is_not_lost(engine: Engine, topic: Topic) -> None:
     await send(engine, message(topic.namespace, body="not yet", delay_ms=400))
     hot = engine.hot[topic.shard]
