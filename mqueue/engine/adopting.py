@@ -81,5 +81,9 @@ class Adopting:
         for sender in estate.senders:
             if sender is not None:
                 await sender.retire()
-        await asyncio.to_thread(estate.folder.remove)
-        self._estates.remove(estate)
+        self._estates.remove(estate)  # the thread ends what it has begun, and gives the lock back, whoever waits for it
+        try:
+            await asyncio.to_thread(estate.folder.remove)
+        except OSError:
+            self._estates.append(estate)  # the next round tries again
+            raise

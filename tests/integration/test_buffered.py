@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,13 +14,14 @@ import redis
 from mqueue.core.conf import Conf
 from mqueue.core.errors import BufferFull, ControlUnavailable, ShardUnavailable, Undecided
 from mqueue.core.messages import Message, Retry, StatsPage
+from mqueue.engine.adopting import Adopting, Estate
 from mqueue.engine.engine import Engine
 from mqueue.engine.enqueue import Enqueued
 from mqueue.engine.flushing import Flushing, Outrun
 from mqueue.engine.topics import Topics
 from mqueue.hot.buffer import Buffer
 from mqueue.wal import living
-from mqueue.wal.folder import WalDir
+from mqueue.wal.folder import WalDir, WriterFolder
 from shards.pools import Database
 from shards.sql import statement
 from tenants.snapshot import DEFAULTS
@@ -496,6 +498,31 @@ async def test_damage_is_set_aside_and_what_is_intact_comes(
     assert await heir.bodies() == [f"record {n}" for n in (0, 1, 2, 4, 5)]
     await until(lambda: not list((tmp_path / "wal/writers").iterdir()))
     assert len(WalDir(tmp_path / "wal").quarantined()) == 1
+
+
+async def test_who_ends_while_a_log_is_removed_keeps_its_lock_until_it_is(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wal = WalDir(tmp_path / "wal")
+    folder, remove = wal.make_writer(), WriterFolder.remove
+    adopting = Adopting(wal, engine.cluster, engine.hot)
+    adopting._estates = [Estate(folder, [])]
+    began, goes_on = threading.Event(), threading.Event()
+
+    def remove_slowly(folder: WriterFolder) -> None:
+        began.set()
+        goes_on.wait(5)
+        remove(folder)
+
+    monkeypatch.setattr(WriterFolder, "remove", remove_slowly)
+    looking = asyncio.create_task(adopting.look())
+    await asyncio.to_thread(began.wait, 5)
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
+    adopting.close()
+    assert list(wal.inherit()) == []
+    goes_on.set()
+    await until(lambda: not folder.path.exists())
 
 
 async def test_an_entry_that_was_damaged_in_redis_is_pushed_again(shard: Shard, redis_client: "redis.Redis") -> None:
