@@ -42,7 +42,7 @@ class FastLane:
             assert found  # serves() saw to it
             handlers, message_id = found
             plane.require_method(method, handlers)
-            principal = self.plane.known(headers) or await self.plane.principal(headers)
+            principal = await self.plane.principal(headers)
             plane.require_json(method, headers)
             plane.require_whole(headers, body)
             request = Request(method, path, query, body, message_id, client)

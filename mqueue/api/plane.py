@@ -61,13 +61,6 @@ class Plane:
             await self.engine.settings.look_for(unknown.kid)
             return self.verify(headers)
 
-    def known(self, headers: Headers) -> Principal | None:
-        """Who asks; None if his key has to be looked for."""
-        try:
-            return self.verify(headers)
-        except UnknownKey:
-            return None
-
     def verify(self, headers: Headers) -> Principal:
         """Who asks, if his key is known. Where both spellings are there, Authorization counts, and it counts before
         X-Api-Key."""

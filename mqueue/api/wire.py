@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from mqueue.api import plane
 from mqueue.api.bodies import COUNTED_FROM, Bodies
 from mqueue.api.fastlane import FastLane
-from mqueue.api.handlers import FRESH, Answer
+from mqueue.api.handlers import Answer
 from mqueue.api.presence import Present, first
 from mqueue.api.problems import problem
 from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, Overloaded, TooLarge
@@ -97,8 +97,8 @@ class Exchange(Present):
         else:
             self.body = [self.body, body]
 
-    async def run_asgi(self, _: object) -> None:
-        """Under the name by which uvicorn starts what waited behind another request."""
+    async def run(self) -> None:
+        """What `_start_asgi_task` makes a task of."""
         wire = self.wire
         try:
             if self.error:
@@ -166,15 +166,11 @@ class Wire(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         self.url += url
-        self._head_size += len(url)
-        if self._head_size > MAX_HEAD:
-            raise TooMuchHead
+        self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
-        self._head_size += len(name) + len(value)
-        if self._head_size > MAX_HEAD:
-            raise TooMuchHead
+        self._count_head(len(name) + len(value))
 
     def on_headers_complete(self) -> None:
         raw_path, _, query = self.url.partition(b"?")
@@ -239,10 +235,7 @@ class Wire(HttpToolsProtocol):
         status, headers, body = answer
         is_last = self.is_ending and not self.pipeline
         keep_alive = exchange.keep_alive and not exchange.error and not is_last
-        if keep_alive and headers is FRESH and status == HTTPStatus.OK:  # nearly every answer
-            head = USUAL_HEAD
-        else:
-            head = _head(status, tuple(headers.items()), keep_alive)
+        head = _head(status, tuple(headers.items()), keep_alive)
         date, size = self.server_state.default_headers[0][1], len(body)
         if exchange.method == "HEAD":
             body = b""
@@ -308,7 +301,7 @@ class Wire(HttpToolsProtocol):
         if not isinstance(cycle, Exchange):
             super()._start_asgi_task(cycle, app)
             return
-        cycle.task = self.loop.create_task(cycle.run_asgi(app))
+        cycle.task = self.loop.create_task(cycle.run())
         self.tasks.add(cycle.task)
 
     def _start(self, exchange: Exchange) -> None:
@@ -344,6 +337,11 @@ class Wire(HttpToolsProtocol):
         too_much = self._head_size > MAX_HEAD
         self.reply(exchange, problem(HeadTooLarge() if too_much else Invalid("This is no HTTP request", errors=[])))
 
+    def _count_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > MAX_HEAD:
+            raise TooMuchHead
+
 
 def keep_closing_idle(wires: set[Wire]) -> None:
     """From now on: those that have been silent, or have not come to an end of their request, for too long."""
@@ -360,6 +358,3 @@ def _head(status: int, headers: tuple[tuple[str, str], ...], keep_alive: bool) -
     if not keep_alive:
         lines.append("connection: close")
     return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
-
-
-USUAL_HEAD = _head(HTTPStatus.OK, tuple(FRESH.items()), True)

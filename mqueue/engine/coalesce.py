@@ -75,7 +75,7 @@ class Coalescer(Generic[I, O]):
         """Somebody waits who has no part in those flights that are under way: there is one more for him."""
         if not self._of_few or len(self._under_way) > self._flights:
             return False
-        return not self._waiting.owners <= set[str]().union(*self._of_few.values())
+        return self._waiting.has_others_than(self._of_few.values())
 
     async def _fly(self) -> None:
         await boarding(self._turns)

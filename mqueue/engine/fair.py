@@ -5,7 +5,7 @@ hundred times as much waits for itself, and nobody for it.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -49,9 +49,15 @@ class Fair(Generic[T]):
         self._lines: dict[str, _Line[T]] = {}  # in the order of their turns
         self.size = 0  # of all that waits
 
-    @property
-    def owners(self) -> set[str]:
-        return set(self._lines)
+    def has_others_than(self, served: Collection[set[str]]) -> bool:
+        """Whether somebody waits who is in none of these. Asked for every caller who finds a flight under way."""
+        for owner in self._lines:
+            for owners in served:
+                if owner in owners:
+                    break
+            else:
+                return True
+        return False
 
     def add(self, item: T, size: int, owner: str) -> None:
         line = self._lines.get(owner)

@@ -50,11 +50,7 @@ class Line:
     """At rest it costs nothing: five thousand waiting polls are five thousand futures and one timer."""
 
     def __init__(
-        self,
-        source: Source,
-        ear: Ear,
-        forget: "Callable[[Line], None]",
-        handed_out: Callable[[int], None] = lambda _: None,
+        self, source: Source, ear: Ear, forget: "Callable[[Line], None]", handed_out: Callable[[int], None]
     ) -> None:
         self._source, self._ear, self._forget, self._handed_out = source, ear, forget, handed_out
         self._loop = asyncio.get_running_loop()

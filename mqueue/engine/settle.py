@@ -115,9 +115,8 @@ class Settling:
     async def _settle_one(
         self, calls: "Mapping[Database, Coalescer[list[Row], list[Outcome]]]", consumer: str, settle: Settle
     ) -> Outcome:
-        name = (settle.namespace, settle.topic)
-        number = self._topics.known(name)
-        if number is None and (number := await self._topics.find(name)) is None:
+        number = await self._topics.find((settle.namespace, settle.topic))
+        if number is None:
             return NotLeased()
         row = Row(settle.id, number, _epoch(settle), consumer, settle)
         patience: Patience | None = None

@@ -47,7 +47,7 @@ class Topics:
         return self._numbers.get(name)
 
     async def find(self, name: Name) -> int | None:
-        number = self._numbers.get(name)
+        number = self.known(name)
         return number if number is not None else await self._finds.enter(name)
 
     async def wait_for(self, name: Name, wait_s: float) -> tuple[int | None, float]:

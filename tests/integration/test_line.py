@@ -61,7 +61,7 @@ class Failing:
 
 async def test_a_claim_that_fails_stops_no_timer_of_others() -> None:
     source = Failing()
-    line = Line(source, Ear(), lambda _: None)
+    line = Line(source, Ear(), lambda _: None, lambda _: None)
     first = asyncio.create_task(line.take(Dequeue("n", "t", wait_ms=5_000), "a"))
     await asyncio.sleep(0.02)
     with pytest.raises(ShardUnavailable):

@@ -85,7 +85,7 @@ def test_everything_goes_once_in_its_order_and_no_load_is_too_large(
         for owner, number in load.items:
             gone.setdefault(owner, []).append(number)
     assert gone == {owner: list(range(len(each))) for owner, each in sizes.items()}
-    assert not fair.owners
+    assert not fair.has_others_than([])
 
 
 class Slow:
