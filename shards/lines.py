@@ -23,25 +23,28 @@ def has_hung_up(connection: AsyncConnection[Any]) -> bool:
     return bool(line.poll(0))
 
 
-@contextlib.contextmanager
-def hanging_up_after(seconds: float, connection: AsyncConnection[Any]) -> Iterator[asyncio.TimerHandle]:
-    """The server ends what takes too long; this ends the wait for a server that cannot be heard any more.
+class Wait:
+    """How long a server may be silent on a connection. What ends the wait knows that it did: the clocks of an event
+    loop and of its timers may differ in the last digit."""
 
-    Not by cancelling: psycopg would then wait for the server to confirm. An end of file it believes at once.
-    """
-    timer = asyncio.get_running_loop().call_later(seconds, _hang_up, connection)
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self._connection = connection
+        self.was_ended = False
+
+    def end(self) -> None:
+        """Not by cancelling: psycopg would then wait for the server to confirm. An end of file it believes at once."""
+        self.was_ended = True
+        log.warning("a connection has been silent for too long; hanging up")
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def hanging_up_after(seconds: float, connection: AsyncConnection[Any]) -> Iterator[Wait]:
+    """The server ends what takes too long; this ends the wait for a server that cannot be heard any more."""
+    wait = Wait(connection)
+    timer = asyncio.get_running_loop().call_later(seconds, wait.end)
     try:
-        yield timer
+        yield wait
     finally:
         timer.cancel()
-
-
-def was_silent(timer: asyncio.TimerHandle) -> bool:
-    """Whether the wait was ended by us."""
-    return asyncio.get_running_loop().time() >= timer.when()
-
-
-def _hang_up(connection: AsyncConnection[Any]) -> None:
-    log.warning("a connection has been silent for too long; hanging up")
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)

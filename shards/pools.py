@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 from mqueue.core.conf import Pool
 from mqueue.core.errors import ControlUnavailable, ShardUnavailable, SlotMoved, Undecided
 from shards.breaker import Breaker
-from shards.lines import hanging_up_after, has_hung_up, was_silent
+from shards.lines import hanging_up_after, has_hung_up
 from shards.tasks import end
 
 log = logging.getLogger(__name__)
@@ -102,19 +102,19 @@ class Database:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection[Row]]:
         """A connection in autocommit. Whatever shows the server unwell becomes ShardUnavailable and counts."""
-        pool, timer = self._pool, None
+        pool, wait = self._pool, None
         if self._breaker.is_open or pool is None:
             raise self._unavailable()
         try:
             async with self._taken(pool) as connection:
-                with hanging_up_after(self._limits.statement_timeout_ms / 1000 + GRACE_S, connection) as timer:
+                with hanging_up_after(self._limits.statement_timeout_ms / 1000 + GRACE_S, connection) as wait:
                     yield connection
             self._breaker.succeeded()
             self._last_success = time.monotonic()
         except (PoolClosed, PoolTimeout, TooManyRequests) as error:
             raise self._unavailable() from error  # too many callers are no sign of a bad server
         except psycopg.Error as error:
-            silent = timer is not None and was_silent(timer)
+            silent = wait is not None and wait.was_ended
             raise self._judged(error, is_news=pool is self._pool, silent=silent) from error
 
     @contextlib.asynccontextmanager

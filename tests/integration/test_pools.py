@@ -252,13 +252,19 @@ async def test_waiting_callers_do_not_open_the_breaker(database: Database) -> No
 
 
 async def test_a_server_that_takes_no_more_connections_still_serves_those_it_has(
-    database: Database, between: Proxy
+    between: Proxy, configuration: Conf
 ) -> None:
-    await ask(database)
-    await between.refuse_new()
-    answers = await asyncio.gather(*(ask(database, "SELECT pg_sleep(0.02), 1") for _ in range(6)))
-    assert len(answers) == 6
-    assert database.is_up
+    name = configuration.shard_urls[0].split("@/")[1].split("?")[0]
+    database = Database("shard 0", between.url(name), replace(LIMITS, acquire_timeout_ms=30_000), 0)
+    await database.open()
+    try:
+        await ask(database)
+        await between.refuse_new()
+        answers = await asyncio.gather(*(ask(database, "SELECT pg_sleep(0.02), 1") for _ in range(6)))
+        assert len(answers) == 6
+        assert database.is_up
+    finally:
+        await database.close()
 
 
 async def test_a_shard_that_dies_while_nobody_asks_is_noticed(database: Database, between: Proxy) -> None:
