@@ -25,8 +25,10 @@ from shards.models import Deployment, SlotMap
 from shards.partitions import DAYS_AHEAD, PARENTS
 from shards.routing import default_owners
 
-LOCK_TIMEOUT = "2s"
-LOCK_TRIES = 30
+# Well below a request's own: it waits behind the migration that waits. The longer one outlasts deadlock_timeout, after
+# which a vacuum that is in the way is ended.
+LOCK_TIMEOUT, LONG_EACH, LONG_TIMEOUT = "500ms", 5, "1200ms"
+LOCK_TRIES = 60
 IN_USE = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)  # with a request; nothing was done
 MIGRATION_LOCK = 0x6D717565  # any number that nothing else locks
 
@@ -106,7 +108,8 @@ def _migrate(database: str, app: str | None, say: Say, name: str) -> None:
     say(f"{name}: {len(plan)} migrations to apply")
     for tried in range(1, LOCK_TRIES + 1):
         with connections[database].cursor() as cursor:
-            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
+            patience = LOCK_TIMEOUT if tried % LONG_EACH else LONG_TIMEOUT
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [patience])
         try:
             call_command("migrate", *([app] if app else []), database=database, verbosity=0, interactive=False)
             return

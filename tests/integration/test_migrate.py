@@ -182,7 +182,7 @@ async def test_traffic_flows_while_a_migration_runs(fresh_databases: str, server
 
 
 async def test_a_migration_that_needs_a_busy_table_waits_its_turn(fresh_databases: str, servers: Servers) -> None:
-    """It gives up its place in the lock queue after two seconds, so that nobody queues behind it for longer."""
+    """It gives up its place in the lock queue after half a second, so that nobody queues behind it for longer."""
     conf = conf_of(fresh_databases, 0)
     with psycopg.connect(conf.shard_urls[0]) as connection:
         connection.execute("DELETE FROM django_migrations WHERE app = 'store' AND name > '0002'")
@@ -192,7 +192,7 @@ async def test_a_migration_that_needs_a_busy_table_waits_its_turn(fresh_database
         migrating = migrate(servers.environment(fresh_databases, 0))
         assert migrating.stdout
         while line := await asyncio.to_thread(migrating.stdout.readline):
-            if "a table is in use; trying again (1 of 30)" in line:
+            if "a table is in use; trying again (1 of 60)" in line:
                 break
         assert line, "it ended, and did not wait"
     code, output = await asyncio.to_thread(outcome, migrating)
@@ -216,7 +216,7 @@ def test_a_migration_that_meets_a_writer_crosswise_tries_again(fresh_databases: 
         writer.execute("SELECT FROM event LIMIT 1")
     code, output = outcome(migrating)
     assert code == 0, output
-    assert "a table is in use; trying again (1 of 30)" in output
+    assert "a table is in use; trying again (1 of 60)" in output
 
 
 def test_the_reader_role_is_made_once_a_server(fresh_databases: str) -> None:
