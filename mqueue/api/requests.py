@@ -1,5 +1,6 @@
 """From bytes to typed requests. A bad one is refused with every index and field that is wrong, and changes nothing."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,14 @@ SHORT = 512  # bytes of a query that is worth remembering
 T = TypeVar("T")
 Wrong = tuple[str, str] | None  # what the types cannot say: a field, and what is wrong with it
 S = TypeVar("S", bound=Settle)
+LOOKED_THROUGH = 256 << 10  # bytes: it takes up to 0.05 s
+HALVED = "half a surrogate pair is no character"
+UNKNOWN = rb"\ufffd"
+_HEX = rb"[0-9a-fA-F]{2}"
+_may_be_half = re.compile(rb"\\u[dD][89a-fA-F]").search
+_escape = re.compile(
+    rb"\\u[dD][89abAB]" + _HEX + rb"\\u[dD][c-fC-F]" + _HEX + rb"|(\\u[dD][89a-fA-F]" + _HEX + rb")|\\.", re.DOTALL
+)
 _many_messages = msgspec.json.Decoder(list[Message])
 _one_message = msgspec.json.Decoder(Message)
 _parts = msgspec.json.Decoder(list[msgspec.Raw])
@@ -150,7 +159,12 @@ def _one_or_many(
                 _require_at_most(limit, body)
             raise _invalid(_each_error(body, one, wrong_with) if is_array else [_described(error, 0)]) from error
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Invalid(f"The body cannot be read: {error}", errors=[]) from error
+        if (mended := _without_halves(body)) == body:
+            raise Invalid(f"The body cannot be read: {error}", errors=[]) from error
+        found = _one_or_many(mended, one, many, limit, wrong_with)
+        if wrong_with is _nothing_wrong:  # it has texts for people alone, such as an error that was cut
+            return found
+        raise _invalid(_halved(body, mended, is_array)) from error
     if not 1 <= len(parsed) <= limit:
         raise Invalid(f"The array has {len(parsed)} elements; 1 to {limit} are allowed", errors=[])
     return parsed, is_array
@@ -179,6 +193,32 @@ def _each_error(body: bytes, one: "msgspec.json.Decoder[T]", wrong_with: Callabl
             if wrong:
                 errors.append({"index": index, "field": wrong[0], "detail": wrong[1]})
     return errors
+
+
+def _without_halves(body: bytes) -> bytes:
+    """Half a surrogate pair, as is left of an emoji where a text was cut, is no character: another takes its place."""
+    if len(body) > LOOKED_THROUGH or not _may_be_half(body):
+        return body
+    return _escape.sub(lambda found: UNKNOWN if found[1] else found[0], body)
+
+
+def _halved(body: bytes, mended: bytes, is_array: bool) -> list[dict[str, Any]]:
+    """Which elements have halves, and in which field: what was mended has all bytes at the same places."""
+    errors, end = [], 0
+    for index, part in enumerate(map(bytes, _parts.decode(mended)) if is_array else [mended]):
+        start = mended.index(part, end)
+        end = start + len(part)
+        if body[start:end] != part:
+            errors.append({"index": index, "field": _halved_field(body[start:end]), "detail": HALVED})
+    return errors
+
+
+def _halved_field(element: bytes) -> str:
+    try:
+        fields = ((name, json.dumps(value).encode()) for name, value in json.loads(element).items())
+        return next((name for name, value in fields if _without_halves(value) != value), "")
+    except (ValueError, RecursionError):  # a number of 5,000 digits, brackets by the thousand: more than Python reads
+        return ""
 
 
 def _described(error: msgspec.ValidationError, index: int | None) -> dict[str, Any]:

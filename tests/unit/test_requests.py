@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mqueue.api.requests import parse, parse_enqueue, parse_query, parse_settles
 from mqueue.core.errors import Invalid, MqueueError, TooLarge
-from mqueue.core.messages import Dequeue, Find, Settle, StatsPage
+from mqueue.core.messages import Dequeue, Find, Nack, Settle, StatsPage
 
 GOOD: dict[str, Any] = {"namespace": "a", "topic": "t", "body": 1}
 
@@ -86,6 +86,8 @@ def test_a_body_comes_back_equal(value: Any) -> None:
         ({"headers": {"a": "\0"}}, "headers"),
         ({"traceparent": "nonsense"}, "traceparent"),
         ({"traceparent": f"ff-{'a' * 32}-{'a' * 16}-01"}, "traceparent"),
+        ({"traceparent": f"00-{'a' * 32}-{'a' * 16}-01-more"}, "traceparent"),
+        ({"traceparent": f"cc-{'a' * 32}-{'a' * 16}-01more"}, "traceparent"),
         ({"traceparent": f"00-{'0' * 32}-{'a' * 16}-01"}, "traceparent"),
         ({"traceparent": f"00-{'a' * 32}-{'0' * 16}-01"}, "traceparent"),
         ({"max_retries": 1001}, "max_retries"),
@@ -105,6 +107,47 @@ def test_every_bad_message_of_a_batch_is_named() -> None:
     errors = bad(GOOD | {"priority": 256}, GOOD, {"topic": "t", "body": 1}, neither, GOOD | {"deliver_after": far})
     named = [(error["index"], error["field"]) for error in errors]
     assert named == [(0, "priority"), (2, "namespace"), (3, "payload"), (4, "deliver_after")]
+
+
+@pytest.mark.parametrize(("version", "more"), [("00", ""), ("cc", ""), ("cc", "-what-the-future")])
+def test_trace_contexts_of_versions_to_come_are_taken(version: str, more: str) -> None:
+    given = f"{version}-{'a' * 32}-{'a' * 16}-01{more}"
+    (message,) = parse_enqueue(json.dumps(GOOD | {"traceparent": given}).encode())
+    assert message.traceparent == given
+
+
+def test_half_a_surrogate_pair_is_named() -> None:
+    """Neither PostgreSQL's jsonb nor most clients take it; what is escaped twice, or whole, is a text like others."""
+    fine = [{"body": "😀"}, {"body": r"\ud83d"}, {"body": {r"\ud83d": ["😀😀"]}}]
+    halved = [{"body": "a\ud83d"}, {"headers": {"a": "\ude00\ud83d"}, "body": 1}, {"body": {"\ud83d": 1}}]
+    errors = bad(*(GOOD | one for one in [*fine, *halved]))
+    assert [(error["index"], error["field"]) for error in errors] == [(3, "body"), (4, "headers"), (5, "body")]
+    assert bad(GOOD | {"body": "\udfff"})[0]["field"] == "body"
+    assert [json.loads(one.content) for one in parse_enqueue(json.dumps([GOOD | one for one in fine]).encode())] == [
+        one["body"] for one in fine
+    ]
+
+
+@pytest.mark.parametrize("body", [rb'"\ud8zz"', rb'"\ud8"'])
+def test_what_is_no_escape_is_not_taken_for_a_half(body: bytes) -> None:
+    for read, whole in (
+        (parse_enqueue, rb'{"namespace":"a","topic":"t","body":%b}' % body),
+        (lambda one: parse_settles(one, Nack), rb'{"id":1,"namespace":"a","topic":"t","error":%b}' % body),
+    ):
+        with pytest.raises(Invalid, match="cannot be read"):
+            read(whole)
+
+
+@pytest.mark.parametrize("more", ["1" * 5_000, "[" * 990 + "]" * 990], ids=["digits", "brackets"])
+def test_halves_beside_what_python_does_not_read_are_refused_too(more: str) -> None:
+    with pytest.raises(Invalid):
+        parse_enqueue(rb'{"namespace":"a","topic":"t","body":["\ud83d",%b]}' % more.encode())
+
+
+def test_an_error_that_was_cut_in_an_emoji_is_kept() -> None:
+    place = {"id": 1, "namespace": "a", "topic": "b"}
+    (nack,), _ = parse_settles(json.dumps(place | {"error": "😀 \ud83d"}).encode(), Nack)
+    assert nack.error == "😀 \ufffd"
 
 
 @pytest.mark.parametrize("parse", [parse_enqueue, lambda body: parse_settles(body, Settle)])
