@@ -15,7 +15,7 @@ from prometheus_client import Counter, Histogram, values
 from prometheus_client.metrics_core import GaugeMetricFamily
 
 from mqueue.core.conf import conf
-from mqueue.core.seats import Seat
+from mqueue.core.seats import Seat, labels_in
 
 FOLDER = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]) if "PROMETHEUS_MULTIPROC_DIR" in os.environ else None
 if FOLDER:  # before the first metric is made, here or in django-prometheus
@@ -36,17 +36,21 @@ class Placed(Protocol):
 
 
 class Names:
-    """The topics that this process tells apart: the first that it meets. All others are `_other`."""
+    """The topics that this process tells apart: those that others of the service did when it began, then the first that
+    it meets. All others are `_other`: however many processes follow each other, there are no more than a few times
+    that many."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
         self._known: set[Name] = set()
 
     def shown(self, name: Name) -> Name:
-        if name in self._known:
-            return name
         if self._most is None:
             self._most = conf().metrics.topics
+            met = {(one["namespace"], one.get("topic", "")) for one in labels_in(FOLDER) if "namespace" in one}
+            self._known |= {name for name in met if OTHER not in name}
+        if name in self._known:
+            return name
         if len(self._known) >= self._most:
             return OTHER, OTHER
         self._known.add(name)

@@ -89,6 +89,15 @@ def test_the_bound_comes_from_the_environment(counting: Counting) -> None:
     assert counting.found() == {"a": 1, "b": 1, OTHER: 1}
 
 
+def test_the_bound_holds_for_all_who_follow_each_other(counting: Counting) -> None:
+    """Or each worker that is renewed would bring as many labels as it may have."""
+    counting.kill(counting.start("a", "b", METRICS_TOPICS="2"))
+    beside = counting.start("b", "c", METRICS_TOPICS="2")
+    counting.kill(counting.start("c", "d", "a", METRICS_TOPICS="2"))
+    counting.kill(beside)
+    assert counting.found() == {"a": 2, "b": 2, OTHER: 3}
+
+
 def test_counters_can_be_turned_off(counting: Counting) -> None:
     counting.start("a", "b", METRICS_COUNTERS="false")
     assert counting.found() == {}
