@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ from tenants.registry import Name, exceeded, find_topics, make_topics
 from tenants.settings_cache import SettingsCache
 from tenants.snapshot import TopicSettings
 
-LOOK_AGAIN_S = 0.1
+LOOK_AGAIN_S, LOOK_RARELY_S = 0.1, 1.0
+SPARING = 20  # times as long as a look takes, there is none
 FULL_RETRY_S = 1.0  # nobody knows when there will be room
 
 
@@ -36,7 +38,8 @@ class Topics:
         self._auto_create_namespaces = auto_create_namespaces
         self._numbers: dict[Name, int] = {}
         self._noted: dict[Database, set[int]] = {}
-        self._awaited: dict[Name, asyncio.Event] = {}
+        self._awaited: dict[Name, set[asyncio.Future[int]]] = {}
+        self._looking: asyncio.Task[None] | None = None
         self._finds: Coalescer[Name, int | None] = Coalescer(self._look_up_each, most=10_000, name="find topics")
 
     def settings(self, number: int) -> TopicSettings:
@@ -51,17 +54,39 @@ class Topics:
         return number if number is not None else await self._finds.enter(name)
 
     async def wait_for(self, name: Name, wait_s: float) -> tuple[int | None, float]:
-        """Its number, if it is made in that time, and the seconds that it took."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            while (number := await self.find(name)) is None and (left := began + wait_s - loop.time()) > 0:
-                made = self._awaited.setdefault(name, asyncio.Event())
-                with contextlib.suppress(TimeoutError):  # made by another process, it is seen at the next look
-                    await asyncio.wait_for(made.wait(), min(LOOK_AGAIN_S, left))
-        finally:
-            self._awaited.pop(name, None)
-        return number, loop.time() - began
+        """Its number, if it is made in that time, and the seconds that it took. Whoever waits costs nothing: one looks
+        for all that is awaited."""
+        began = time.monotonic()
+        number = await self.find(name) or self.known(name)
+        if number is None and wait_s > 0:
+            made: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            self._awaited.setdefault(name, set()).add(made)
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._look_for_awaited(), name="look for topics")
+            try:
+                done, _ = await asyncio.wait([made], timeout=wait_s)
+                number = made.result() if done else await self.find(name)
+            finally:
+                waiting = self._awaited.get(name, set())
+                waiting.discard(made)
+                if not waiting:
+                    self._awaited.pop(name, None)
+        return number, time.monotonic() - began
+
+    async def _look_for_awaited(self) -> None:
+        """Made by another process, they are seen at the next look. Ends when nobody waits any more."""
+        pause_s = LOOK_AGAIN_S
+        while self._awaited:
+            await asyncio.sleep(pause_s)
+            names, began = list(self._awaited), time.monotonic()
+            try:
+                if names:
+                    await self._look_up(names)
+            except Exception as error:  # noqa: BLE001  it is told to those who asked
+                for made in (made for name in names for made in self._awaited.pop(name, ())):
+                    made.set_exception(error)
+                    made.exception()  # who waited may have left in this moment
+            pause_s = min(LOOK_RARELY_S, max(LOOK_AGAIN_S, SPARING * (time.monotonic() - began)))
 
     async def find_all(self, wanted: set[Name]) -> dict[Name, int]:
         """Those that exist."""
@@ -119,5 +144,6 @@ class Topics:
             self._numbers.clear()
         self._numbers.update(found)
         for name in self._awaited.keys() & found.keys():
-            self._awaited[name].set()
+            for made in self._awaited.pop(name):
+                made.set_result(found[name])
         return found
