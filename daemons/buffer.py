@@ -4,7 +4,7 @@ others stand by."""
 import contextlib
 
 from daemons.base import Daemon
-from mqueue.core.errors import ShardUnavailable
+from mqueue.core.errors import ShardUnavailable, SlotMoved
 from mqueue.engine.flushing import Flushing, Outrun
 from mqueue.engine.hot import Hot
 from mqueue.engine.topics import Topics
@@ -47,6 +47,8 @@ class BufferFlusher(Daemon):
             found = await self._flushing.flush(WAIT_S)
         except Outrun:
             return STANDBY_S  # somebody else is at work, whoever owns it
+        except SlotMoved:
+            return HELD_S  # by then we know where to
         except (*ERRORS, ShardUnavailable):
             return AWAY_S
         if self._flushing.is_held:

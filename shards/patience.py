@@ -20,6 +20,10 @@ class Patience:
         self._slots = cluster.slots
         self._until = time.monotonic() + PATIENCE_S
 
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
     async def outlasts(self, error: SlotMoved, slots: Iterable[int]) -> bool:
         """Whether it is worth another try. Who has only shared a statement with those that move need not wait."""
         if time.monotonic() >= self._until:

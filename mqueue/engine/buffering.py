@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import psycopg
 
@@ -19,11 +20,13 @@ from mqueue.wal.living import SEGMENT_BYTES, LivingLog
 from mqueue.wal.segments import Header
 from shards.cluster import Cluster
 from shards.pools import Database
+from shards.routing import SLOTS
 from shards.tasks import end
 
 log = logging.getLogger(__name__)
 TEND_S, REST_S = 0.25, 1.0  # while something is not committed yet, and while nothing is
 LAST_LOOK_S = 1.0
+DRAIN_S = 60.0
 
 
 class Buffering:
@@ -39,6 +42,9 @@ class Buffering:
         self._adopting = Adopting(self._wal, cluster, hot)
         self._making = asyncio.Lock()
         self._tending: list[asyncio.Task[None]] = []
+        self._owners: list[int] = []
+        self._draining: dict[int, asyncio.Task[None]] = {}  # by slot
+        cluster.slots.on_change(self._note_moves)
 
     @property
     def trouble(self) -> str:
@@ -50,7 +56,7 @@ class Buffering:
         self._tending.append(asyncio.create_task(self._keep_adopting(), name="adopt logs"))
 
     async def close(self) -> None:
-        for task in self._tending:
+        for task in (*self._tending, *set(self._draining.values())):
             await end(task)
         self._adopting.close()
         for shard_log in self._logs.values():
@@ -71,6 +77,33 @@ class Buffering:
         """Why those of a shard were not taken, or None. All of them stand in line before anything is waited for."""
         standing = {shard: self._logs[shard].take(records) for shard, records in parts.items()}
         return {shard: await answer for shard, answer in standing.items()}
+
+    def draining(self, slots: Iterable[int]) -> "asyncio.Task[None] | None":
+        """One of these has moved, and what this process has logged for the shard that it left is not all committed:
+        what is taken for its new one now could be handed out before that. The task ends when it is."""
+        return next((task for slot in slots if (task := self._draining.get(slot))), None) if self._draining else None
+
+    def _note_moves(self) -> None:
+        before, self._owners = self._owners, [self._cluster.slots.reader(slot) for slot in range(SLOTS)]
+        left: dict[int, list[int]] = defaultdict(list)
+        for slot, (old, new) in enumerate(zip(before, self._owners, strict=False)):
+            if old != new and old < len(self._cluster.shards):
+                left[old].append(slot)
+        for old, slots in left.items():
+            task = asyncio.create_task(self._drain(old), name="drain what slots have left behind")
+            self._draining |= dict.fromkeys(slots, task)
+            task.add_done_callback(self._drained)
+
+    async def _drain(self, shard: int) -> None:
+        """In order, or after a minute at all: the shard may be down."""
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self._logs[self._cluster.shards[shard]].drain()
+        except TimeoutError:
+            log.warning("what was logged for shard %d is still not committed; its slots go on elsewhere", shard)
+
+    def _drained(self, task: "asyncio.Task[None]") -> None:
+        self._draining = {slot: other for slot, other in self._draining.items() if other is not task}
 
     async def _open_log(self, shard: int) -> tuple[LivingLog, Header]:
         deployment = self._cluster.slots.deployment

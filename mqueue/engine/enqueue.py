@@ -71,23 +71,32 @@ class Enqueuing:
         indexes: Sequence[int] = range(len(messages))
         if any(self._topics.settings(number).durability == BUFFERED for number in numbers.values()):
             indexes = await self._buffer(request)
-        if any(messages[index].idempotency_key is not None for index in indexes):
-            await self._with_keys(request, indexes)
-        elif indexes:
-            await self._add(request, indexes)
+        try:
+            if any(messages[index].idempotency_key is not None for index in indexes):
+                await self._with_keys(request, indexes)
+            elif indexes:
+                await self._add(request, indexes)
+        except ShardUnavailable as error:
+            request.result.error = error  # what was logged or committed before is not taken back
         request.result.in_doubt.sort()
         return request.result
 
     async def _buffer(self, request: "_Request") -> list[int]:
         """Those that have to be committed: a key is decided by a commit, whatever its topic."""
-        parts: dict[Database, list[int]] = defaultdict(list)
-        rest = []
-        for index, message in enumerate(request.messages):
-            is_buffered = self._topics.settings(request.topic_of(index)).durability == BUFFERED
-            if is_buffered and message.idempotency_key is None:
-                parts[self._cluster.shard_of_topic(message.namespace, message.topic)].append(index)
-            else:
-                rest.append(index)
+        patience, slots = Patience(self._cluster), frozenset(map(slot_of_id, request.ids))
+        while True:
+            try:
+                parts, rest = self._to_buffer(request)
+            except SlotMoved as moved:
+                if not await patience.outlasts(moved, slots):
+                    raise
+                continue
+            going = (slot_of_id(request.ids[index]) for part in parts.values() for index in part)
+            if not (draining := self._buffering.draining(going)):
+                break
+            await asyncio.wait([draining], timeout=patience.left_s)
+            if not draining.done():
+                raise SlotMoved(slots=slots)
         records = {
             shard: [request.record_of(index, self._hot[shard].clock.latest_us()) for index in part]
             for shard, part in parts.items()
@@ -98,6 +107,18 @@ class Enqueuing:
             if error is None:
                 metrics.BUFFERED.count(request.messages[index] for index in parts[shard])
         return rest
+
+    def _to_buffer(self, request: "_Request") -> tuple[dict[Database, list[int]], list[int]]:
+        """By shard; and the rest."""
+        parts: dict[Database, list[int]] = defaultdict(list)
+        rest = []
+        for index, message in enumerate(request.messages):
+            is_buffered = self._topics.settings(request.topic_of(index)).durability == BUFFERED
+            if is_buffered and message.idempotency_key is None:
+                parts[self._cluster.shard_of_topic(message.namespace, message.topic)].append(index)
+            else:
+                rest.append(index)
+        return parts, rest
 
     async def _with_keys(self, request: "_Request", indexes: Sequence[int]) -> None:
         repeated = request.repeated()

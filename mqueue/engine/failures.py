@@ -66,6 +66,7 @@ async def fail_overdue(shard: Database, hot: Shard, settings: Settings, limit: i
 
     async def fail() -> tuple[list[Any], list[Outcome]]:
         async with shard.connection() as connection, connection.transaction():
+            await connection.execute(statement("be_quick"))
             rows = await (await connection.execute(statement("overdue"), {"limit": limit, "back_s": back_s})).fetchall()
             topics.update(row[-1] for row in rows)
             verdicts = []

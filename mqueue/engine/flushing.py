@@ -20,7 +20,7 @@ from mqueue.core import metrics
 from mqueue.core.errors import ShardUnavailable, Undecided
 from mqueue.engine import records
 from mqueue.engine.hot import Hot
-from mqueue.engine.inserts import columns_of, days_around, offer_rows
+from mqueue.engine.inserts import columns_of, days_around, nudges_of, offer_rows
 from mqueue.engine.marks import read_marks
 from mqueue.engine.rescue import Rescue
 from mqueue.engine.topics import Topics
@@ -34,6 +34,7 @@ from shards.sql import statement
 log = logging.getLogger(__name__)
 ENTRIES, ROWS, BYTES = 200, 2_000, 4 << 20  # of one look at most, and of one commit
 START = b"0-0"
+ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded, msgspec.MsgspecError)
 
 
 class Outrun(Exception):
@@ -160,26 +161,32 @@ class Flushing:
             return
         try:
             await self._commit(items)
-        except (psycopg.Error, msgspec.MsgspecError) as error:
+        except ITS_OWN_FAULT as error:
             if len(items) == 1:
                 await self._refuse(items[0], error)
                 return
             half = len(items) // 2
             await self._commit_all(items[:half])
             await self._commit_all(items[half:])
+        except psycopg.Error as error:  # a column is missing, or a right: no record is set aside for that
+            log.exception("%s cannot take what is buffered for it", self._shard.name)
+            raise ShardUnavailable(f"{self._shard.name} cannot take what is buffered for it") from error
 
     async def _commit(self, items: Sequence[Item]) -> None:
         found = [records.decode(item.body) for item in items]
-        strays = [record for record in found if self._cluster.shard_of_id(record.id) is not self._shard]
+        strays = {record.id for record in found if self._cluster.shard_of_id(record.id) is not self._shard}
         if strays:  # their slot has moved: they are added where it is now, before we pass them
-            await self._rescue.add(strays)
-            found = [record for record in found if self._cluster.shard_of_id(record.id) is self._shard]
+            await self._rescue.add(record for record in found if record.id in strays)
+            # Not by a second look at the map: what has left meanwhile is refused here, and a stray in the next round.
+            found = [record for record in found if record.id not in strays]
         await self._topics.note_on(self._shard, records.names(found))
         rows = [record.row() for record in found]
+        nudges = nudges_of(rows)
 
         async def insert() -> Any:
             async with self._marking(items) as connection:
-                return rows and await (await connection.execute(statement("enqueue"), columns_of(rows))).fetchone()
+                columns = columns_of(rows, nudges=nudges) if rows else {}
+                return rows and await (await connection.execute(statement("enqueue"), columns)).fetchone()
 
         try:
             done = await metrics.timed(self._seconds, with_partitions(self._shard, days_around(rows), insert))
@@ -189,7 +196,7 @@ class Flushing:
         self._marks |= _reached(items)
         if done:
             metrics.ENQUEUED.count(found)
-            await offer_rows(self._hot, rows, done[0])
+            await offer_rows(self._hot, rows, done[0], nudges)
 
     async def _refuse(self, item: Item, error: Exception) -> None:
         """Set one aside that cannot be committed. One that is there already, however it came, is passed."""

@@ -3,8 +3,9 @@
 import asyncio
 import datetime
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -46,6 +47,7 @@ FEW = 64  # messages that are offered without asking first
 FLIGHTS = 4
 LOAD = 1_000  # messages of one statement; a request with more goes alone
 LOOKS = 5
+NO_NUDGES: Mapping[int, int] = MappingProxyType({})
 Row = tuple[Any, ...]
 
 
@@ -76,11 +78,28 @@ def row_of(number: int, topic: int, message: Message, producer: str, *, beside: 
     )
 
 
-def offer_of(row: Row, now: datetime.datetime) -> Offer:
+def nudges_of(rows: Iterable[Row]) -> dict[int, int]:
+    """By id, for rows of one commit, which all have its time, in the order in which they came. Where the ids of a topic
+    descend, different processes have given them: a microsecond for each descent keeps the order."""
+    last: dict[int, tuple[int, int]] = {}
+    found = {}
+    for number, topic, *_ in rows:
+        before, nudge = last.get(topic, (0, 0))
+        nudge += number < before
+        last[topic] = number, nudge
+        if nudge:
+            found[number] = nudge
+    return found
+
+
+def offer_of(row: Row, now: datetime.datetime, nudge: int = 0) -> Offer:
     """Where the row stands in the order: the same due as the statement gave it."""
     number, topic, priority, at, delay_ms = row[:5]
     if delay_ms:
         at = now + datetime.timedelta(milliseconds=delay_ms)
+    if nudge:
+        nudged = now + datetime.timedelta(microseconds=nudge)
+        at = max(at or nudged, nudged)
     if at is None or at <= now:
         return Offer(topic, 0, refs.write(priority, now, number, 0))
     due = at.astimezone(datetime.UTC)
@@ -162,15 +181,23 @@ class Inserts:
         return None
 
 
-def columns_of(rows: list[Row], window_ms: int = 0) -> dict[str, Array | int | None]:
+def columns_of(
+    rows: list[Row], window_ms: int = 0, nudges: Mapping[int, int] = NO_NUDGES
+) -> dict[str, Array | int | None]:
     """As the statement takes them. The dedupe window counts for keys that lie beside their messages."""
     by_column = zip(*rows, strict=True)
     columns = {name: array(kind, values) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
-    return columns | {"window_ms": window_ms}
+    nudge = array(Int4s, [nudges.get(row[0], 0) for row in rows]) if nudges else None
+    return columns | {"window_ms": window_ms, "nudge": nudge}
 
 
-async def offer_rows(hot: Shard, rows: list[Row], now: datetime.datetime) -> None:
+async def offer_rows(
+    hot: Shard, rows: list[Row], now: datetime.datetime, nudges: Mapping[int, int] = NO_NUDGES
+) -> None:
     """To the heads, after their commit at that time."""
+    if nudges:
+        await hot.offer([offer_of(row, now, nudges.get(row[0], 0)) for row in rows])
+        return
     if len(rows) <= FEW:
         await hot.offer([offer_of(row, now) for row in rows])
         return

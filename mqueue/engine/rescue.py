@@ -9,7 +9,7 @@ from mqueue.core import metrics
 from mqueue.core.errors import Undecided
 from mqueue.engine import records
 from mqueue.engine.hot import Hot
-from mqueue.engine.inserts import columns_of, days_around, offer_rows
+from mqueue.engine.inserts import columns_of, days_around, nudges_of, offer_rows
 from mqueue.engine.records import Record
 from mqueue.engine.topics import Topics
 from shards.cluster import Cluster
@@ -45,8 +45,9 @@ class Rescue:
                 new = [record for record in part if record.id in ids]
                 if not new:
                     return [], None
-                cursor = await connection.execute(statement("enqueue"), columns_of([record.row() for record in new]))
-                row = await cursor.fetchone()
+                rows = [record.row() for record in new]
+                columns = columns_of(rows, nudges=nudges_of(rows))
+                row = await (await connection.execute(statement("enqueue"), columns)).fetchone()
                 return new, row[0] if row else None
 
         try:
@@ -56,5 +57,6 @@ class Rescue:
             raise
         if at:
             metrics.ENQUEUED.count(new)
-            await offer_rows(self._hot[shard], [record.row() for record in new], at)
+            rows = [record.row() for record in new]
+            await offer_rows(self._hot[shard], rows, at, nudges_of(rows))
         return len(new)

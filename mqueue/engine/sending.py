@@ -64,7 +64,7 @@ class Sender:
 
     async def tend(self) -> None:
         """Look whether the buffer still has what the shard has not, and push it again where not. Raises TROUBLE."""
-        await self._read_mark()
+        await self.read_mark()
         if self.is_done:
             self._pushed = self.last
             return
@@ -81,7 +81,7 @@ class Sender:
     async def retire(self) -> None:
         await self._buffer.forget([self._writer])
 
-    async def _read_mark(self) -> None:
+    async def read_mark(self) -> None:
         with contextlib.suppress(ShardUnavailable):
             mark = (await read_marks(self._shard, [self._writer]))[self._writer]
             if mark < self.mark:
@@ -91,15 +91,18 @@ class Sender:
 
     async def _has_lost(self, have: int) -> bool:
         """It is empty: either all that it had is committed, which is so by now, or it is gone."""
-        await self._read_mark()
+        await self.read_mark()
         return self._shard.is_up and self.mark < have
 
     async def _push_again(self, have: int) -> None:
         log.warning("the buffer of %s misses what follows record %d; pushing again", self._shard.name, have)
         known = max(have, self.mark)
-        runs = self._runs(known + 1)
+        runs, expected = self._runs(known + 1), known + 1
         while run := await asyncio.to_thread(next, runs, None):
             first, last, data = run
+            if first > expected:
+                log.error("%s has no records %d to %d in its log any more", self._writer.hex, expected, first - 1)
+            expected = last + 1
             is_base = have < first - 1  # before it, all is committed, or missing in the log
             if await self._buffer.push(self._writer, first, last, data, is_base=is_base) < last:
                 raise Lost

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 LOAD = 4 << 20  # bytes of payload of one sync
 SEGMENTS = 8  # of a log at its limit, at least: it shrinks by whole ones
 RETRY_AFTER_S = 1.0
+DRAIN_EVERY_S = 0.05
 AWAY = "Redis, which buffers this topic, cannot take messages now; try again"
 DOUBT = "Redis, which buffers this topic, did not answer; the message is logged, and comes when it does"
 FULL = "The write-ahead log of this API process for {} is full; try again"
@@ -61,6 +62,16 @@ class ShardLog:
     def take(self, records: Sequence[Record]) -> "asyncio.Future[MqueueError | None]":
         """Why they were not taken, or None. They stand in line when this returns."""
         return self._takes.enter(records, sum(len(record.payload) for record in records))
+
+    async def drain(self) -> None:
+        """Until all that stands in line now, and all that was logged before, is committed."""
+        if self._sender is None:
+            return
+        await self._takes.submit([])  # who came before us has his number then
+        last = self._last
+        while self._sender.mark < last:
+            await self._sender.read_mark()
+            await asyncio.sleep(DRAIN_EVERY_S)
 
     async def tend(self) -> None:
         if self._log and self._sender and not self._sender.is_done:

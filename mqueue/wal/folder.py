@@ -50,8 +50,11 @@ class WriterFolder:
         for shard in self.shards():
             shutil.rmtree(self.log_of(shard))
         (self.path / LOCK).unlink()
-        self.path.rmdir()
-        os.close(self.lock)
+        try:
+            with contextlib.suppress(FileNotFoundError):  # who looks for the lock meanwhile tidies up
+                self.path.rmdir()
+        finally:
+            os.close(self.lock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class Scan:
     frames: list[Frame] = field(default_factory=list)
     damaged: list[tuple[int, int]] = field(default_factory=list)  # from, to: unreadable, with something readable behind
     tail: int = 0  # unreadable bytes at the end
+    is_torn: bool = False  # they are what an interrupted write leaves
     sealed: int | None = None  # the last number that there has to be
 
     @property
@@ -67,6 +68,7 @@ def scan(seed: int, data: bytes, start: int = 0) -> Scan:
             found.frames.append(frame)
         at = frame.end
     found.tail = len(data) - at
+    found.is_torn = bool(found.tail) and _is_torn(seed, data, at)
     return found
 
 
@@ -79,10 +81,25 @@ def _read(seed: int, data: bytes, at: int) -> Frame | None:
     if mark != MARK or length > MOST or end > len(data):
         return None
     # The head first: a body is summed up only where a frame was meant to be, so no bytes can make this slow.
-    if _SUM.unpack_from(data, at + _HEAD.size)[0] != zlib.crc32(data[at : at + _HEAD.size], seed):
+    if not _has_head(seed, data, at):
         return None
     body = data[body_at:end]
     return Frame(number, body, at, end, kind) if zlib.crc32(body, seed) == body_sum else None
+
+
+def _has_head(seed: int, data: bytes, at: int) -> bool:
+    return bool(_SUM.unpack_from(data, at + _HEAD.size)[0] == zlib.crc32(data[at : at + _HEAD.size], seed))
+
+
+def _is_torn(seed: int, data: bytes, at: int) -> bool:
+    """The beginning of a frame, and not all of it; or room that was never written to."""
+    rest = len(data) - at
+    if not data[at:].strip(b"\0"):
+        return True
+    if rest < HEAD_BYTES:
+        return data[at : at + len(MARK)] == MARK[:rest]
+    mark, _, length, *_ = _HEAD.unpack_from(data, at)
+    return mark == MARK and rest < HEAD_BYTES + length and _has_head(seed, data, at)
 
 
 def _next(seed: int, data: bytes, at: int) -> Frame | None:

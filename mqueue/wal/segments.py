@@ -58,14 +58,17 @@ class Segment:
         return self.scan.frames
 
     def trouble(self, *, is_last: bool) -> str:
-        """What is wrong with it. An unreadable end of the last one was never answered: nothing is wrong with that."""
+        """What is wrong with it. Half a record at the end of the last one was never answered: nothing is wrong with
+        that. Other bytes that cannot be read there may once have been records that were."""
         scan = self.scan
         if scan.damaged:
             start, end = scan.damaged[0]
             more = f", and {len(scan.damaged) - 1} more places" if scan.damaged[1:] else ""
             return f"bytes {start} to {end} cannot be read{more}"
         if scan.sealed is None:
-            return "" if is_last else "it has no end: something was cut off"
+            if not is_last:
+                return "it has no end: something was cut off"
+            return f"its last {scan.tail} bytes cannot be read" if scan.tail and not scan.is_torn else ""
         if scan.tail:
             return f"{scan.tail} bytes stand behind its end"
         if scan.frames and scan.frames[-1].number != scan.sealed:

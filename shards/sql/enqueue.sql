@@ -1,15 +1,16 @@
 -- Add messages and their deliveries, all or nothing. One array a column. A message with an idempotency key is added
 -- only by whoever adds its row to `keyed`; one whose key lies on this shard, too, names the key's namespace in `beside`,
 -- and is added if the key is taken here and now. Answers the server's time, and the ids of keyed messages that were added.
--- `due` is the server's time unless the message is scheduled: the clocks of API nodes order nothing.
+-- `due` is the server's time unless the message is scheduled: the clocks of API nodes order nothing. `nudge`, if given,
+-- is how many microseconds later, where the ids do not say in which order they came.
 WITH given AS (
     SELECT * FROM unnest(
         %(id)s::bigint[], %(topic)s::integer[], %(priority)s::smallint[], %(at)s::timestamptz[],
         %(delay_ms)s::bigint[], %(ttl_ms)s::bigint[], %(is_json)s::boolean[], %(payload)s::bytea[], %(headers)s::jsonb[],
         %(traceparent)s::text[], %(max_retries)s::smallint[], %(retry)s::jsonb[], %(key)s::text[], %(producer)s::text[],
-        %(beside)s::text[]
+        %(beside)s::text[], %(nudge)s::integer[]
     ) AS given (id, topic, priority, at, delay_ms, ttl_ms, is_json, payload, headers, traceparent, max_retries, retry,
-                key, producer, beside)
+                key, producer, beside, nudge)
 ), taken AS (
     INSERT INTO idempotency AS owner (namespace, key, id, topic, confirmed)
     SELECT DISTINCT ON (beside, key) beside, key, id, topic, true FROM given WHERE beside IS NOT NULL
@@ -24,7 +25,8 @@ WITH given AS (
 ), added AS (
     SELECT id FROM taken UNION ALL SELECT id FROM admitted
 ), input AS (
-    SELECT given.*, asked AS deliver_after, greatest(asked, now()) AS due
+    SELECT given.*, asked AS deliver_after,
+           greatest(asked, now(), now() + nudge * interval '1 microsecond') AS due
     FROM given, LATERAL (SELECT coalesce(at, now() + delay_ms * interval '1 millisecond')) AS wish (asked)
     WHERE key IS NULL OR id IN (SELECT id FROM added)
 ), logged AS (

@@ -12,17 +12,19 @@ import pytest
 import redis
 
 from mqueue.core.conf import Conf
-from mqueue.core.errors import BufferFull, ControlUnavailable, ShardUnavailable, Undecided
+from mqueue.core.errors import BufferFull, ControlUnavailable, ShardUnavailable, SlotMoved, Undecided
 from mqueue.core.messages import Message, Retry, StatsPage
 from mqueue.engine.adopting import Adopting, Estate
 from mqueue.engine.engine import Engine
-from mqueue.engine.enqueue import Enqueued
+from mqueue.engine.enqueue import Enqueued, Enqueuing
 from mqueue.engine.flushing import Flushing, Outrun
+from mqueue.engine.rescue import Rescue
 from mqueue.engine.topics import Topics
 from mqueue.hot.buffer import Buffer
 from mqueue.wal import living
 from mqueue.wal.folder import WalDir, WriterFolder
 from shards.pools import Database
+from shards.routing import slot_of
 from shards.sql import statement
 from tenants.snapshot import DEFAULTS
 from tests.integration.messages import message, send
@@ -199,6 +201,38 @@ async def test_one_request_may_go_to_topics_of_both_kinds(shard: Shard) -> None:
     assert await shard.bodies() == []
     await shard.flush()
     assert await shard.bodies() == [2]
+
+
+async def test_what_is_logged_is_told_though_the_rest_of_the_request_cannot_be_added(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who sends all of it again, since he was told that nothing was added, would send it twice."""
+
+    async def fail(*_: object) -> None:
+        raise ControlUnavailable("no more ids")
+
+    monkeypatch.setattr(Enqueuing, "_add", fail)
+    logged, committed = message(shard.namespace, "t", 1), message(shard.namespace, "plain", 2)
+    result = await shard.engine.enqueue("p", [logged, committed])
+    assert isinstance(result.error, ControlUnavailable)
+    assert [number is None for number in result.ids] == [False, True]
+    assert result.in_doubt == []
+    await shard.flush()
+    assert await shard.bodies() == [1]
+
+
+async def test_it_waits_while_its_slot_moves_as_a_commit_does(shard: Shard) -> None:
+    """A write to the slot was refused a moment ago: nothing is lost by waiting until there is an answer where to go."""
+    slots = shard.engine.cluster.slots
+    moving = slots.hold(frozenset({slot_of(shard.namespace, shard.topic)}))
+    with pytest.raises(SlotMoved):
+        shard.engine.cluster.shard_of_topic(shard.namespace, shard.topic)
+    result = await shard.put(1, 2)
+    assert moving.done()
+    assert result.buffered
+    assert result.error is None
+    await shard.flush()
+    assert await shard.bodies() == [1, 2]
 
 
 async def test_it_is_taken_while_its_shard_is_down_and_comes_when_it_is_back(
@@ -436,6 +470,107 @@ async def test_known_topics_are_taken_while_the_control_database_is_down(
             await engine.enqueue("p", [message(namespace, "unknown")])
         await shard.flush()
         assert await shard.bodies() == [1]
+
+
+def move_slots(engine: Engine, *moving: int) -> None:
+    """As this process sees it, two databases have these slots by turns."""
+    slots = engine.cluster.slots
+    slots._owners = tuple(1 - owner if slot in moving else owner for slot, owner in enumerate(slots._owners))
+    slots._release()
+    for listener in slots._listeners:
+        listener()
+
+
+async def test_what_moves_while_others_are_carried_after_their_slot_is_not_forgotten(
+    opened: Open, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await opened()
+    first = await buffered(engine, namespace)
+    names = (f"t{n}" for n in range(1000))
+    name = next(one for one in names if engine.cluster.shard_of_topic(namespace, one) is first.database)
+    second = await buffered(engine, namespace, name)
+    await first.put("carried")
+    await second.put("about to leave")
+    slots = [slot_of(namespace, topic) for topic in ("t", name)]
+    move_slots(engine, slots[0])
+    add = Rescue.add
+
+    async def meanwhile(rescue: Rescue, found: Any) -> int:
+        added = await add(rescue, found)
+        move_slots(engine, slots[1])
+        return added
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rescue, "add", meanwhile)
+        await first.flush()
+    query = "SELECT payload FROM message WHERE topic IN (SELECT id FROM topic WHERE namespace = %s)"
+    rows = await first.execute(query, namespace) + await Shard(engine, namespace, name).execute(query, namespace)
+    assert sorted(row[0] for row in rows if row[0] != b'"first"') == [b'"about to leave"', b'"carried"']
+
+
+@pytest.mark.parametrize("more", [0, 40])  # few are offered to the heads in another way than many
+async def test_what_one_client_sends_to_several_processes_keeps_its_order(
+    opened: Open, namespace: str, more: int
+) -> None:
+    """Each has its own ids to give: those of the process that began first are lower, whenever it gives them."""
+    shards = [await buffered(await opened(), namespace) for _ in range(2)]
+    sent = []
+    for n in range(12 + more):
+        result = await shards[n % 3 % 2].put(n)
+        sent += result.ids
+    assert sent != sorted(sent, key=int)
+    await shards[0].flush()
+    for engine in (shard.engine for shard in shards):
+        assert not engine.hot.is_away
+    assert await shards[1].bodies() == list(range(12 + more))
+
+
+async def test_what_is_sent_after_a_move_does_not_come_before_what_was_sent_before_it(
+    opened: Open, namespace: str
+) -> None:
+    engine = await opened()
+    old = await buffered(engine, namespace)
+    await old.put("before")
+    move_slots(engine, slot_of(namespace, "t"))
+    new = Shard(engine, namespace)
+    assert new.database is not old.database
+    sending = asyncio.create_task(new.put("after"))
+    await asyncio.sleep(0.3)
+    assert not sending.done()
+    await new.flush()
+    assert await new.bodies() == []
+    await old.flush()  # carries it over
+    assert (await sending).buffered
+    await new.flush()
+    assert await new.bodies() == ["before", "after"]
+
+
+async def test_who_waits_too_long_for_what_was_sent_before_a_move_is_refused(
+    opened: Open, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shards.patience.PATIENCE_S", 0.2)
+    engine = await opened()
+    old = await buffered(engine, namespace)
+    await old.put("before")
+    move_slots(engine, slot_of(namespace, "t"))
+    with pytest.raises(SlotMoved):
+        await old.put("too early")
+    await old.flush()
+    await until(lambda: not engine.buffering._draining)
+    assert (await old.put("after")).buffered
+
+
+async def test_a_shard_that_lacks_a_table_has_no_record_set_aside_for_it(shard: Shard) -> None:
+    await shard.put(1)
+    await shard.execute("ALTER TABLE level RENAME TO level_away")
+    try:
+        with pytest.raises(ShardUnavailable):
+            await shard.flush()
+    finally:
+        await shard.execute("ALTER TABLE level_away RENAME TO level")
+    await shard.flush()
+    assert await shard.bodies() == [1]
+    assert await shard.execute("SELECT FROM buffer_refused WHERE record IS NOT NULL") == []
 
 
 async def test_a_record_that_cannot_be_committed_is_set_aside_and_holds_up_no_other(shard: Shard) -> None:

@@ -156,6 +156,37 @@ def test_a_torn_end_was_never_answered_and_is_passed_over(logs: Logs) -> None:
     assert logs.wal.quarantined() == []
 
 
+@pytest.mark.parametrize("cut", [1, frames.HEAD_BYTES - 1, frames.HEAD_BYTES, frames.HEAD_BYTES + 1])
+def test_the_beginning_of_a_record_was_never_answered(logs: Logs, cut: int) -> None:
+    logs.append(1)
+    path = logs.path / segments.file_name(1)
+    with open(path, "ab") as file:
+        file.write(frames.write(logs.seed, 2, b"of many bytes")[:cut])
+    assert numbers(logs.inherit()) == [1]
+    assert logs.wal.quarantined() == []
+
+
+def test_room_that_was_never_written_to_was_never_answered(logs: Logs) -> None:
+    logs.append(1)
+    with open(logs.path / segments.file_name(1), "ab") as file:
+        file.write(bytes(500))
+    assert numbers(logs.inherit()) == [1]
+    assert logs.wal.quarantined() == []
+
+
+@pytest.mark.parametrize("at", [-1, -12, 0, 3, 9, frames.HEAD_BYTES - 1])
+def test_a_damaged_last_record_is_set_aside(logs: Logs, at: int) -> None:
+    """It has its full length: it was there whole once, and may have been answered."""
+    logs.append(1, 2)
+    path = logs.path / segments.file_name(1)
+    data = bytearray(path.read_bytes())
+    last = frames.scan(logs.seed, bytes(data), HEADER_BYTES).frames[-1]
+    data[last.start + at if at >= 0 else last.end + at] ^= 1
+    path.write_bytes(data)
+    assert numbers(logs.inherit()) == [1]
+    assert "cannot be read" in quarantine(logs)["00000001.wal"]
+
+
 @pytest.mark.parametrize("size", [0, 1, HEADER_BYTES - 1])
 def test_a_segment_that_was_never_begun_is_forgotten(logs: Logs, size: int) -> None:
     logs.append(1)
@@ -255,6 +286,22 @@ def test_a_writer_is_inherited_when_its_process_is_gone_and_by_one_alone(tmp_pat
     assert list(wal.inherit()) == []
     heir.remove()
     assert list(tmp_path.glob("writers/*")) == []
+
+
+def test_who_tidies_up_what_is_just_removed_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the last file of a folder and the folder itself, another process looks."""
+    wal = WalDir(tmp_path)
+    folder = wal.make_writer()
+    rmdir = Path.rmdir
+
+    def after_another(path: Path) -> None:
+        rmdir(path)
+        rmdir(path)
+
+    monkeypatch.setattr(Path, "rmdir", after_another)
+    folder.remove()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(folder.lock)
 
 
 def test_a_writer_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
