@@ -14,7 +14,7 @@ TITLES = {
     "latency": f"enqueue to a waiting dequeue at {RATE} messages/s",
     "lateness": "delayed messages after their time",
 }
-CEILINGS = {"latency_p50": 5.0, "latency_p99": 25.0}
+CEILINGS = {"latency_p50": 5.0, "latency_p99": 25.0, "lateness_p50": 10.0, "lateness_p99": 50.0}
 NAMES = ("latency", "lateness")
 
 

@@ -8,26 +8,31 @@ on no list, and `gc` collects it.
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import psycopg
 from django.utils import timezone
 
 from mqueue.core.conf import Conf
 from pipeline.chunks import CHUNK_BYTES, STATS_DDL, Chunk, Names, copier
+from pipeline.compact import ROW_BYTES
 from pipeline.digests import Sums, add_up
 from pipeline.errors import NothingToDo, PipelineError
 from pipeline.layout import LAYOUTS
 from pipeline.manifest import State, publish, take_up
 from pipeline.models import Partition
+from pipeline.pieces import HIGHEST_ID
 from pipeline.spark import Sessions
 from pipeline.turns import turn
 from shards.models import Deployment
-from shards.retention import connected, log_partitions, today
+from shards.retention import Connection, connected, log_partitions, today
 from shards.sql import statement
 
 AT_ONCE = 16  # partitions of one Spark job
 MEASURE_S = 6 * 3600
 SEAL_TRIES = 50
+SAMPLED_PAGES, SAMPLED_OF_PIECE = 500, 20  # of a day at the least, and on the average
+LOWEST = -1  # below all ids
 Say = Callable[[str], None]
 
 
@@ -62,7 +67,7 @@ def note_closed(conf: Conf, shard: int) -> None:
     )
 
 
-def check_columns(connection: "psycopg.Connection[tuple[object, ...]]", parent: str, known: set[str]) -> None:
+def check_columns(connection: Connection, parent: str, known: set[str]) -> None:
     """A column that a migration has added and nobody copies must not be dropped with its partition."""
     rows = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped", [parent]
@@ -81,7 +86,7 @@ def seal_all(conf: Conf, say: Say) -> None:
         say(f"sealed {partition}")
 
 
-def seal(connection: "psycopg.Connection[tuple[object, ...]]", parent: str, day: datetime.date) -> None:
+def seal(connection: Connection, parent: str, day: datetime.date) -> None:
     """The lock is asked for briefly and often: those who come behind us wait no longer than that."""
     for left in reversed(range(SEAL_TRIES)):
         try:
@@ -111,20 +116,59 @@ def copy(conf: Conf, sessions: Sessions, partitions: list[Partition], say: Say) 
 
 def measure(conf: Conf, partition: Partition) -> Measured:
     with connected(conf.shard_urls[partition.shard], patience=f"{MEASURE_S}s") as connection:
-        query = statement(f"measure_{partition.parent}")
-        rows = connection.execute(query, {"day": partition.day, "most": CHUNK_BYTES}).fetchall()
-        topics = sorted({row[1] for row in rows})
+        parts = [part for some in ranges(connection, partition) for part in measured(connection, partition, *some)]
+        topics = sorted({one.topic for part in parts for one in part.sums})
         known = connection.execute(statement("topic_names"), {"topics": topics}).fetchall()
     names: Names = {number: (namespace, name) for number, namespace, name in known}
     if missing := set(topics) - names.keys():
         raise PipelineError(f"{partition}: topics without a name: {sorted(missing)[:5]}")
     deployment = str(Deployment.objects.get().identity)
-    chunks = []
-    for part in sorted({row[0] for row in rows}):
-        of_part = [row for row in rows if row[0] == part]
-        low, high = min(row[3] for row in of_part), max(row[4] for row in of_part)
-        some = {row[1]: names[row[1]] for row in of_part}
-        chunks.append(
-            Chunk(deployment, partition.parent, partition.shard, partition.day, partition.term, low, high, some)
-        )
-    return Measured(partition, add_up([Sums(*row[1:]) for row in rows]), chunks)
+    of_partition = (deployment, partition.parent, partition.shard, partition.day, partition.term)
+    chunks = [
+        Chunk(*of_partition, part.low, part.high, {one.topic: names[one.topic] for one in part.sums}, part.empty)
+        for part in parts
+    ]
+    return Measured(partition, add_up([one for part in parts for one in part.sums]), chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What a range of ids has, by topic, and the columns in which it has nothing."""
+
+    sums: list[Sums]
+    empty: frozenset[str]
+
+    @property
+    def low(self) -> int:
+        return min(one.min_id for one in self.sums)
+
+    @property
+    def high(self) -> int:
+        return max(one.max_id for one in self.sums)
+
+    def size_with(self, of_row: int) -> int:
+        return sum(one.bytes + one.rows * of_row for one in self.sums)
+
+
+def ranges(connection: Connection, partition: Partition) -> list[tuple[int, int]]:
+    """Of ids, all there can be, with about as many bytes each: by a sample, so that nobody sorts the whole day."""
+    query = "SELECT pg_relation_size(%s::regclass), current_setting('block_size')::integer"
+    size, of_page = connection.execute(query, [partition.table]).fetchone() or (0, 1)
+    wanted = max(SAMPLED_PAGES, SAMPLED_OF_PIECE * size / CHUNK_BYTES)
+    percent = min(100.0, 100.0 * wanted * of_page / max(1, size))
+    asked = {"day": partition.day, "most": CHUNK_BYTES, "percent": percent}
+    ends = [row[0] for row in connection.execute(statement(f"bounds_{partition.parent}"), asked).fetchall()]
+    return [(low + 1, high) for low, high in pairwise([LOWEST, *ends[:-1], HIGHEST_ID])]
+
+
+def measured(connection: Connection, partition: Partition, low: int, high: int) -> list[Stretch]:
+    """A range; in halves, where it is far more than the sample showed."""
+    asked = {"day": partition.day, "low": low, "high": high}
+    rows = connection.execute(statement(f"measure_{partition.parent}"), asked).fetchall()
+    if not rows:
+        return []
+    part = Stretch([Sums(*row[:-1]) for row in rows], frozenset.intersection(*(frozenset(row[-1]) for row in rows)))
+    if part.low == part.high or part.size_with(ROW_BYTES[partition.parent]) <= 2 * CHUNK_BYTES:
+        return [part]
+    middle = (part.low + part.high) // 2
+    return [*measured(connection, partition, part.low, middle), *measured(connection, partition, middle + 1, part.high)]

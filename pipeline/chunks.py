@@ -42,6 +42,7 @@ class Chunk:
     low: int
     high: int
     names: Names
+    empty: frozenset[str] = frozenset()  # columns without a value in any row: nobody fetches them
 
     def new_path(self) -> str:
         """The term in it tells whether whoever wrote it may still publish it."""
@@ -66,14 +67,15 @@ def copier(chunks: list[Chunk], url: str) -> Batches:
 def copy_one(number: int, chunk: Chunk, storage: Storage) -> pa.RecordBatch:
     layout = LAYOUTS[chunk.parent]
     path = chunk.new_path()
-    table = arranged(pull(layout, chunk.shard, chunk.day, chunk.low, chunk.high), chunk.names, layout)
+    columns = [name for name in layout.pulled.names if name not in chunk.empty]
+    table = arranged(pull(layout, chunk.shard, chunk.day, chunk.low, chunk.high, columns), chunk.names, layout)
     size = storage.write(path, table)
     del table
     return summed_up(number, path, size, storage.read(path), layout)
 
 
 def arranged(table: pa.Table, names: Names, layout: Layout) -> pa.Table:
-    """With names, sorted by namespace, topic, and then id."""
+    """With names, sorted by namespace, topic, and then id; columns that were not fetched are null."""
     numbers = sorted(names, key=lambda number: names[number])
     topics = table["topic_id"].to_numpy()
     by_number = np.argsort(numbers)
@@ -84,7 +86,12 @@ def arranged(table: pa.Table, names: Names, layout: Layout) -> pa.Table:
     )
     ranks = pa.array(ranks[order.to_numpy()].astype(np.int32))
     words = [pa.array([names[number][place] for number in numbers], pa.string()).take(ranks) for place in (0, 1)]
-    return pa.Table.from_arrays([*words, *table.take(order).columns], schema=layout.schema)
+    table = table.take(order)
+    columns = [
+        table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in layout.pulled
+    ]
+    return pa.Table.from_arrays([*words, *columns], schema=layout.schema)
 
 
 def summed_up(number: int, path: str, size: int, table: pa.Table, layout: Layout) -> pa.RecordBatch:

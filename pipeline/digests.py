@@ -1,21 +1,21 @@
-"""What rows come to: a digest each over every column, and for each topic their number, xor and sum.
+"""What rows come to: a hash each over every column, and for each topic their number, xor and sum.
 
 The same as shards/sql/measure_*.sql computes of the rows in PostgreSQL, so that a file can be held against its origin.
-MD5 finds what was lost, doubled or damaged; it is no seal against somebody who forges files.
+A hash finds what was lost, doubled or damaged; it is no seal against somebody who forges files. The xor is of the
+hashes themselves, the sum of what each comes to together with its row's id.
 """
 
 from dataclasses import asdict, dataclass
 from hashlib import md5
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.layout import Layout
+from pipeline.lookup3 import Hashes, of_numbers, of_rows, of_texts
 
-NULL = np.iinfo(np.int64).min
+LONG = 4_096  # bytes, as measure_*.sql has it
 POSTGRES_EPOCH_US = 946_684_800_000_000
 POSTGRES_EPOCH_DAYS = 10_957
 
@@ -64,7 +64,8 @@ def sums(table: pa.Table, layout: Layout) -> list[Sums]:
     starts = np.flatnonzero(np.concatenate(([True], topics[1:] != topics[:-1])))
     ids = table["id"].to_numpy()
     lengths = pc.fill_null(pc.binary_length(table[layout.bytes_of]), 0).to_numpy().astype(np.int64)
-    words = digests(table, layout)
+    words = np.concatenate([hashes(batch, layout) for batch in table.to_batches()])
+    mixed = of_numbers(words.view(np.int64), ids) & np.uint64(0xFFFFFFFF)
     rows = np.diff(np.append(starts, len(topics)))
     columns = (
         topics[starts],
@@ -72,50 +73,43 @@ def sums(table: pa.Table, layout: Layout) -> list[Sums]:
         np.minimum.reduceat(ids, starts),
         np.maximum.reduceat(ids, starts),
         np.add.reduceat(lengths, starts),
-        np.bitwise_xor.reduceat(words[:, 0], starts).view(np.int64),
-        np.add.reduceat(words[:, 1] & np.uint64(0xFFFFFFFF), starts).astype(np.int64),
+        np.bitwise_xor.reduceat(words, starts).view(np.int64),
+        np.add.reduceat(mixed, starts).astype(np.int64),
     )
     return [Sums(*map(int, row)) for row in zip(*columns, strict=True)]
 
 
-def digests(table: pa.Table, layout: Layout) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Two words a row."""
-    rows = _joined(table, layout)
-    offsets = np.frombuffer(rows.buffers()[1], np.int32)[rows.offset : rows.offset + len(rows) + 1].tolist()
-    data = memoryview(rows.buffers()[2])
-    found = b"".join([md5(data[begin:end], usedforsecurity=False).digest() for begin, end in pairwise(offsets)])
-    return np.frombuffer(found, ">u8").astype(np.uint64).reshape(-1, 2)
+def hashes(batch: pa.RecordBatch, layout: Layout) -> Hashes:
+    """Of each row."""
+    columns = [_of_numbers(batch[name]) for name, _ in layout.numbers]
+    for name, kind in layout.texts:
+        columns.append(of_texts(_shortened(batch[name]) if kind == pa.binary() else batch[name]))
+    return of_rows(columns)
 
 
-def _joined(table: pa.Table, layout: Layout) -> pa.BinaryArray:
-    """Each row as bytes."""
-    texts = [_one(table[name]).cast(pa.binary()) for name, _ in layout.texts]
-    numbers = [_number(_one(table[name])) for name, _ in layout.numbers]
-    numbers += [pc.fill_null(pc.binary_length(text), -1).to_numpy().astype(np.int64) for text in texts]
-    block = np.column_stack(numbers).astype(">i8")
-    offsets = np.arange(len(block) + 1, dtype=np.int32) * (8 * len(numbers))
-    heads = pa.BinaryArray.from_buffers(
-        pa.binary(), len(block), [None, pa.py_buffer(offsets), pa.py_buffer(block.tobytes())]
-    )
-    return pc.binary_join_element_wise(heads, *texts, b"", null_handling="replace", null_replacement="")
+def _shortened(texts: pa.BinaryArray) -> pa.BinaryArray:
+    """The MD5 of what is long: hashing many rows side by side is only quick while they are short."""
+    is_long = pc.fill_null(pc.greater(pc.binary_length(texts), LONG), False)
+    if not pc.any(is_long).as_py():
+        return texts
+    digests = [md5(text, usedforsecurity=False).digest() for text in texts.filter(is_long).to_pylist()]
+    return pc.replace_with_mask(texts, is_long, pa.array(digests, pa.binary()))
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _number(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """As PostgreSQL sends it: times and days count from 2000."""
+def _of_numbers(column: pa.Array) -> Hashes:
+    """As PostgreSQL has them: times and days count from 2000."""
+    epoch = 0
     if pa.types.is_timestamp(column.type):
-        return _filled(column.cast(pa.int64()), POSTGRES_EPOCH_US)
-    if pa.types.is_date(column.type):
-        return _filled(column.cast(pa.int32()).cast(pa.int64()), POSTGRES_EPOCH_DAYS)
-    if pa.types.is_boolean(column.type):
-        return _filled(column.cast(pa.int8()).cast(pa.int64()), 0)
-    return _filled(column.cast(pa.int64()), 0)
-
-
-def _filled(column: pa.Array, epoch: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    numbers: np.ndarray[Any, np.dtype[np.int64]] = pc.fill_null(column, epoch).to_numpy() - epoch
-    return np.where(missing, NULL, numbers)
+        epoch = POSTGRES_EPOCH_US
+    elif pa.types.is_date(column.type):
+        column, epoch = column.cast(pa.int32()), POSTGRES_EPOCH_DAYS
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    numbers = pc.fill_null(column.cast(pa.int64()), 0).to_numpy() - epoch
+    if len(numbers) and (numbers == numbers[0]).all():  # as of a day
+        found = np.repeat(of_numbers(numbers[:1]), len(numbers))
+    else:
+        found = of_numbers(numbers)
+    if column.null_count:
+        found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    return found

@@ -106,7 +106,7 @@ def delete_bytes(conf: Conf, namespace: str, say: Say, *, at_once: bool) -> None
         say(f"{len(old)} old files still have its rows: `gc` deletes them when their grace is over, --now at once")
         return
     storage = Storage(conf.lake.url)
-    orphans = delete_orphans(storage)  # what a killed run left may be a copy of its rows
+    orphans = delete_orphans(conf, storage)  # what a killed run left may be a copy of its rows
     say(f"deleted {delete_retired(storage, old) + orphans} files; whoever was reading one has to begin again")
 
 

@@ -11,9 +11,12 @@ from pyspark.sql import functions as fn
 
 from mqueue.core.conf import Conf
 from mqueue.core.redrive import before
+from pipeline.deaths import DEATHS_DDL, deaths
 from pipeline.errors import NothingToDo
+from pipeline.log import every_topic
+from pipeline.meeting import jobs
 from pipeline.models import Failure, RolledUp
-from pipeline.rollup import Days, Source, around, touched
+from pipeline.rollup import Days, Source, around, numbered, touched
 from pipeline.spark import Sessions
 from pipeline.tables import write_day
 from pipeline.turns import Turn, turn
@@ -21,7 +24,6 @@ from shards.retention import connected
 from shards.sql import statement
 
 KIND = "failures"
-NACKED, LAPSED, DEAD = 4, 5, 9
 LONGEST = 300  # characters of a fingerprint
 SHOWN, SHOWN_DAYS = 20, 30
 # What differs from message to message, the most special first.
@@ -49,21 +51,19 @@ def failures(conf: Conf, sessions: Sessions, say: Say) -> None:
 
 
 def deaths_of(source: Source, days: Days) -> list[dict[str, Any]]:
-    columns = ["namespace", "topic", "at", "epoch", "kind", "detail"]
-    events = source.rows("event", around(days, 1, 0), columns)
-    deaths = events.where((fn.col("kind") == DEAD) & fn.to_date("at").isin(*days))
-    errors = events.where(fn.col("kind").isin(NACKED, LAPSED)).select("id", "epoch", fn.col("detail").alias("error"))
-    return [row.asDict() for row in grouped(deaths.join(errors, ["id", "epoch"], "left")).collect()]
+    names = every_topic(source.conf)
+    found = jobs(source.pieces("event", around(days, 1, 0), names))
+    died = source.over(found, deaths(found, source.conf.lake.url, names, numbered(days)), DEATHS_DDL)
+    rows = [row.asDict() for row in grouped(died).collect()]
+    for row in rows:
+        row["namespace"], row["topic"] = names[row["topic_id"]]
+    return rows
 
 
-def grouped(deaths: DataFrame) -> DataFrame:
-    error = fn.coalesce("error", fn.lit(""))
-    named = deaths.select(
-        fn.date_format("at", "yyyy-MM-dd").alias("day"), "topic_id", "namespace", "topic",
-        fn.col("detail").alias("reason"),
-        fingerprint(error).alias("fingerprint"), error.alias("error"), "id", fn.unix_micros("at").alias("at_us"),
-    )  # fmt: skip
-    return named.groupBy("day", "topic_id", "namespace", "topic", "reason", "fingerprint").agg(
+def grouped(died: DataFrame) -> DataFrame:
+    day = fn.date_format(fn.timestamp_micros("at_us"), "yyyy-MM-dd").alias("day")
+    named = died.withColumns({"day": day, "fingerprint": fingerprint(fn.col("error"))})
+    return named.groupBy("day", "topic_id", "reason", "fingerprint").agg(
         fn.count("*").alias("deaths"), fn.min("at_us").alias("first_us"), fn.max("at_us").alias("last_us"),
         fn.max_by("error", "at_us").alias("sample"), fn.max_by("id", "at_us").alias("sample_id"),
     )  # fmt: skip

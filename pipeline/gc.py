@@ -14,33 +14,35 @@ from mqueue.core.conf import Conf
 from pipeline.errors import NothingToDo
 from pipeline.manifest import take_up
 from pipeline.models import File, Partition, Table
-from pipeline.pins import pinned_days
+from pipeline.pins import pinned_days, running
 from pipeline.storage import Storage
 from pipeline.turns import turn
 from shards.models import Deployment
 
 NAME = re.compile(r"[^/]+/(message|event)/day=(\d{4}-\d\d-\d\d)/shard=(\d+)/(\d+)-[0-9a-f]{32}\.parquet")
 TABLE = re.compile(r"[^/]+/(usage|failures)/day=\d{4}-\d\d-\d\d/[0-9a-f]{32}\.parquet")
+SPAN = re.compile(r"[^/]+/replay/([0-9a-f]+)/[0-9a-f]{32}\.arrow")
 Say = Callable[[str], None]
 
 
 def gc(conf: Conf, say: Say) -> None:
     storage = Storage(conf.lake.url)
     with turn(conf):
-        orphans = delete_orphans(storage)
+        orphans = delete_orphans(conf, storage)
         retired = delete_retired(storage, deletable(conf))
     if not orphans and not retired:
         raise NothingToDo("Every file of the lake is on its list")
     say(f"deleted {orphans} files that nobody published and {retired} that were retired")
 
 
-def delete_orphans(storage: Storage) -> int:
+def delete_orphans(conf: Conf, storage: Storage) -> int:
     """In one's turn."""
+    replays = {run.name for run in running(conf)}
     unlisted = unlisted_of(storage.list(str(Deployment.objects.get().identity)))
     partitions = {(one.parent, str(one.day), str(one.shard)): one for one in Partition.objects.all()}
     for partition in {one.pk: one for path in unlisted if (one := owner(path, partitions))}.values():
         take_up(partition)
-    orphans = [path for path in unlisted_of(unlisted) if is_garbage(path, partitions)]
+    orphans = [path for path in unlisted_of(unlisted) if is_garbage(path, partitions, replays)]
     for path in orphans:
         storage.delete(path)
     return len(orphans)
@@ -59,8 +61,10 @@ def owner(path: str, partitions: dict[tuple[str, str, str], Partition]) -> Parti
     return partition if found and partition and int(found[4]) <= partition.term else None
 
 
-def is_garbage(path: str, partitions: dict[tuple[str, str, str], Partition]) -> bool:
+def is_garbage(path: str, partitions: dict[tuple[str, str, str], Partition], replays: set[str]) -> bool:
     """What we did not name is not ours to delete."""
+    if span := SPAN.fullmatch(path):
+        return span[1] not in replays
     if TABLE.fullmatch(path):  # roll-ups are written by whoever has the turn, and that is us
         return True
     found = NAME.fullmatch(path)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from django.db.models import Max, Min
 from pyspark.sql import DataFrame, SparkSession
 
 from mqueue.core.conf import Conf
@@ -21,7 +22,7 @@ from pipeline.pieces import Piece, reader
 from shards.retention import connected, log_partitions
 from shards.sql import statement
 
-PIECE_BYTES = 32 << 20
+PIECE_BYTES, ROW_BYTES = 32 << 20, 300
 IN_LAKE = (State.PUBLISHED, State.DROPPED)
 
 
@@ -83,18 +84,19 @@ def days_in_lake(parent: str) -> set[tuple[int, datetime.date]]:
     return set(Partition.objects.filter(parent=parent, state__in=IN_LAKE).values_list("shard", "day"))
 
 
-def files(parent: str, wanted: Wanted) -> list[tuple[int, str, int]]:
-    """Of the lake: shard, path and rows of each."""
+def files(parent: str, wanted: Wanted) -> list[tuple[int, str, int, int, int]]:
+    """Of the lake: shard, path and rows of each, and the least and the highest id of what is wanted."""
     found = File.objects.filter(
         retired_at=None, partition__parent=parent, partition__state__in=IN_LAKE, partition__day__in=wanted.days,
         parts__topic__in=wanted.names,
     )  # fmt: skip
-    return list(found.order_by("path").values_list("partition__shard", "path", "rows").distinct())
+    ids = {"low": Min("parts__min_id"), "high": Max("parts__max_id")}
+    return list(found.order_by("path").values_list("partition__shard", "path", "rows").annotate(**ids))
 
 
 def _filed(parent: str, wanted: Wanted, below: Sequence[int]) -> Iterator[Piece]:
-    for shard, path, rows in files(parent, wanted):
-        yield Piece(parent, shard, below[shard], path=path, rows=rows)
+    for shard, path, rows, low, high in files(parent, wanted):
+        yield Piece(parent, shard, below[shard], path=path, rows=rows, low=low, high=high)
 
 
 def _live(
@@ -121,7 +123,8 @@ def _live(
                 continue
             asked = {"day": one.day, "horizon": below, "most": rows or PIECE_BYTES}
             for low, high in connection.execute(split, asked).fetchall():
-                yield Piece(parent, shard, below, day=one.day, low=low, high=high)
+                about = rows or PIECE_BYTES // ROW_BYTES
+                yield Piece(parent, shard, below, day=one.day, low=low, high=high, rows=about)
 
 
 def all_days(conf: Conf) -> frozenset[datetime.date]:

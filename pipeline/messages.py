@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mqueue.core.messages import MAX_HEADERS
-from pipeline.keys import keys
+from pipeline.keys import Numbers, keys
 from shards.routing import slot_of
 
 COUNT = "replay_count"
@@ -21,31 +22,59 @@ class Unsendable(Exception):
     """It was replayed as often as it may be, or has no room for the header that counts."""
 
 
-def rendered(table: pa.Table, run: str, into: str | None, most_replays: int) -> list[bytes | None]:
-    """Each message of one namespace as it is sent; None for those that cannot be."""
-    rows = table.to_pylist()
-    if not rows:
-        return []
-    slots = np.array([slot_of(row["namespace"], into or row["topic"]) for row in rows])
-    names = keys(rows[0]["namespace"], run, table["id"].to_numpy(), slots)
-    heads: dict[tuple[str, int], bytes] = {}
-    return [_one(row, key, into, most_replays, heads) for row, key in zip(rows, names, strict=True)]
+def slots_of(table: pa.Table, into: str | None) -> Numbers:
+    """Of the topics that messages of one namespace go to."""
+    topics = table["topic"].combine_chunks().dictionary_encode()
+    namespace = table["namespace"][0].as_py() if table.num_rows else ""
+    slots = np.array([slot_of(namespace, into or name) for name in topics.dictionary.to_pylist()], np.int64)
+    found: Numbers = slots[topics.indices.to_numpy()]
+    return found
 
 
-def _one(
-    row: dict[str, Any], key: str, into: str | None, most_replays: int, heads: dict[tuple[str, int], bytes]
-) -> bytes | None:
-    """Most messages differ in their key and body alone."""
-    if not row["is_json"] or most_replays < 1 or any(row[name] is not None for name in SPECIAL):
-        try:
-            return as_sent(row, key, into, most_replays)
-        except Unsendable:
-            return None
-    kind = row["topic"], row["priority"]
-    if kind not in heads:
-        plain = as_sent(row | {"payload": b"0"}, "", into, most_replays)
-        heads[kind] = plain.removesuffix(b'"","body":0}')
-    return b'%b"%b","body":%b}' % (heads[kind], key.encode(), row["payload"])
+def rendered(table: pa.Table, slots: Numbers, run: str, into: str | None, most_replays: int) -> pa.Array:
+    """Each message of one namespace as it is sent; null for those that cannot be."""
+    if not table.num_rows:
+        return pa.array([], pa.binary())
+    names = keys(table["namespace"][0].as_py(), run, table["id"].to_numpy(), slots)
+    lines = _usual(table, names, into)
+    special = np.flatnonzero(~_is_usual(table, most_replays))
+    if len(special):
+        rows = zip(table.take(pa.array(special)).to_pylist(), special.tolist(), strict=True)
+        others = pa.array(
+            [_unless_unsendable(row, names[place], into, most_replays) for row, place in rows], pa.binary()
+        )
+        is_special = np.zeros(table.num_rows, bool)
+        is_special[special] = True
+        lines = pc.replace_with_mask(lines, pa.array(is_special), others)
+    return lines
+
+
+def _is_usual(table: pa.Table, most_replays: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Most messages differ from others of their topic and priority in key and body alone."""
+    found: np.ndarray[Any, np.dtype[np.bool_]] = table["is_json"].to_numpy() & (most_replays >= 1)
+    for name in SPECIAL:
+        if table[name].null_count < table.num_rows:
+            found &= table[name].is_null().to_numpy()
+    return found
+
+
+def _usual(table: pa.Table, names: list[str], into: str | None) -> pa.Array:
+    """All of them, as if they were usual."""
+    kinds = table["topic_id"].to_numpy().astype(np.int64) << 16 | table["priority"].to_numpy()
+    _, firsts, of_row = np.unique(kinds, return_index=True, return_inverse=True)
+    heads = []
+    for row in table.take(pa.array(firsts)).to_pylist():
+        usual = row | dict.fromkeys(SPECIAL) | {"is_json": True, "payload": b"0"}
+        heads.append(as_sent(usual, "", into, 1).removesuffix(b'","body":0}'))
+    parts = [pa.array(heads, pa.binary()).take(pa.array(of_row)), pa.array(names, pa.binary()), b'","body":']
+    return pc.binary_join_element_wise(*parts, table["payload"].combine_chunks(), b"}", b"")
+
+
+def _unless_unsendable(row: dict[str, Any], key: str, into: str | None, most_replays: int) -> bytes | None:
+    try:
+        return as_sent(row, key, into, most_replays)
+    except Unsendable:
+        return None
 
 
 def as_sent(row: Any, key: str, into: str | None, most_replays: int) -> bytes:

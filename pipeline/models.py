@@ -38,6 +38,10 @@ class Partition(models.Model):
     def __str__(self) -> str:
         return f"shard {self.shard} {self.parent} {self.day}"
 
+    @property
+    def table(self) -> str:
+        return f"{self.parent}_{self.day:%Y%m%d}"
+
 
 class File(models.Model):
     """One file of the lake. A retired one is no longer read, and deleted later: somebody may still be at it."""

@@ -12,19 +12,21 @@ from pipeline.layout import LAYOUTS
 from pipeline.pull import pull
 from pipeline.storage import Storage
 
+HIGHEST_ID = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A file of the lake, or a range of ids of a day on a shard."""
+    """A range of ids of a file of the lake, or of a day on a shard."""
 
     parent: str
     shard: int
     horizon: int
     path: str = ""
-    rows: int = 0  # of the file, all topics'
+    rows: int = 0  # of the whole file, or of the range about
     day: datetime.date = datetime.date.min
     low: int = 0
-    high: int = 0
+    high: int = HIGHEST_ID
 
 
 def reader(pieces: list[Piece], url: str, names: Names, schema: pa.Schema) -> Batches:
@@ -37,15 +39,16 @@ def reader(pieces: list[Piece], url: str, names: Names, schema: pa.Schema) -> Ba
 
 
 def read_one(piece: Piece, storage: Storage, names: Names, schema: pa.Schema) -> pa.Table:
+    layout, is_named = LAYOUTS[piece.parent], not {"namespace", "topic"}.isdisjoint(schema.names)
     if piece.path:
-        table = storage.read(piece.path, schema.names)
+        table = storage.read(piece.path, schema.names, ids=(piece.low, piece.high))
     else:
-        layout = LAYOUTS[piece.parent]
-        table = pull(layout, piece.shard, piece.day, piece.low, piece.high)
+        columns = None if is_named else schema.names
+        table = pull(layout, piece.shard, piece.day, piece.low, piece.high, columns)
     wanted = pc.and_(
         pc.is_in(table["topic_id"], pa.array(sorted(names), pa.int32())), pc.less(table["txid"], piece.horizon)
     )
     table = table.filter(wanted)
-    if not piece.path:
-        table = arranged(table, names, LAYOUTS[piece.parent])
+    if is_named and not piece.path:
+        table = arranged(table, names, layout)
     return table.select(schema.names).cast(schema)

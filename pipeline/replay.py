@@ -19,14 +19,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqueue.core.conf import Conf
+from pipeline.blocks import BLOCKS_DDL
 from pipeline.door import Door
 from pipeline.errors import NothingToDo, PipelineError
 from pipeline.layout import MESSAGE
 from pipeline.log import Wanted, days_between, frame, horizons, pieces, topics_named
 from pipeline.models import Replay
 from pipeline.sending import Sending
+from pipeline.shelf import PATHS_DDL, Shelf
+from pipeline.shelving import shelf
 from pipeline.spans import (
-    BLOCKS_DDL,
     COUNTS,
     COUNTS_DDL,
     ENDS_DDL,
@@ -45,7 +47,6 @@ from pipeline.spans import (
     moment,
     reading,
     taking,
-    unpacked,
 )
 from pipeline.spark import Sessions
 
@@ -107,8 +108,9 @@ def replay(conf: Conf, sessions: Sessions, run: Replay, say: Say, door: Door, ra
     source = Source.of(conf, sessions, run)
     seconds = source.seconds()
     most = wish.most or 1 << 62
-    with Sending(run, door, rate, min(int(seconds["messages"].sum()), most), say) as sent:
-        for pack in source.packs(bounds_of(seconds)):
+    total = min(int(seconds["messages"].sum()), most)
+    with shelf(conf, sessions, run.name) as spans, Sending(run, door, rate, total, say) as sent:
+        for pack in source.packs(bounds_of(seconds), spans):
             left = most - sent.begun
             if left <= 0:
                 break
@@ -178,11 +180,11 @@ class Source:
         table = counts.groupBy("second").sum("messages", "bytes").orderBy("second").toArrow()
         return {name: column.to_numpy() for name, column in zip(COUNTS.names, table.columns, strict=True)}
 
-    def packs(self, bounds: list[int]) -> Iterator[pa.Table]:
+    def packs(self, bounds: list[int], shelf: Shelf) -> Iterator[pa.Table]:
         found = self._blocks(MESSAGE.schema, partial(cut, chosen=self.chosen, bounds=bounds))
-        spans = found.repartitionById(len(bounds) + 1, "number").mapInArrow(in_order, BLOCKS_DDL)
+        spans = found.repartitionById(len(bounds) + 1, "number").mapInArrow(in_order(shelf), PATHS_DDL)
         for row in spans.toLocalIterator(prefetchPartitions=True):
-            yield unpacked(row["rows"])
+            yield from shelf.take(row["path"])
 
     def _blocks(self, schema: pa.Schema, work: Work) -> DataFrame:
         """A condition is Spark's to judge; without one, rows do not leave the task that reads them."""

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from mqueue.core.conf import Conf
-from pipeline.layout import LAYOUTS
-from pipeline.log import IN_LAKE, Wanted, all_days, every_topic, frame, horizons, pieces
+from pipeline.chunks import Batches, Names
+from pipeline.log import IN_LAKE, Wanted, all_days, horizons, pieces
+from pipeline.meeting import Job
 from pipeline.models import Partition, RolledUp
+from pipeline.pieces import Piece
 from pipeline.spark import Sessions
 from shards.retention import connected, is_over, today
 from shards.sql import statement
 
 AHEAD_DAYS = 91  # a message lies on the day when it is due
+FIRST_DAY = datetime.date(1970, 1, 1)
 BEHIND_DAYS = 8  # how long a message may have been due and still be timed
 Say = Callable[[str], None]
 Days = frozenset[datetime.date]
@@ -26,20 +29,27 @@ Days = frozenset[datetime.date]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows of some days, as frames."""
+    """The log of some days."""
 
     conf: Conf
     sessions: Sessions
     below: list[int]
 
-    def rows(self, parent: str, days: Days, columns: list[str]) -> DataFrame:
-        wanted = Wanted(days, every_topic(self.conf))
-        found = pieces(self.conf, parent, wanted, self.below)
-        return frame(self.sessions.get(), self.conf.lake.url, LAYOUTS[parent], found, wanted.names, columns)
+    def pieces(self, parent: str, days: Days, names: Names) -> list[Piece]:
+        return pieces(self.conf, parent, Wanted(days, names), self.below)
+
+    def over(self, jobs: list[Job], work: Batches, ddl: str) -> DataFrame:
+        """Each job in a task."""
+        return self.sessions.get().range(0, len(jobs), 1, len(jobs)).mapInArrow(work, ddl)
 
 
 def around(days: Days, behind: int, ahead: int) -> Days:
     return frozenset(day + datetime.timedelta(n) for day in days for n in range(-behind, ahead + 1))
+
+
+def numbered(days: Days) -> frozenset[int]:
+    """As Spark tasks count them."""
+    return frozenset((day - FIRST_DAY).days for day in days)
 
 
 def touched(conf: Conf, kind: str) -> tuple[list[int], Days]:

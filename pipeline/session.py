@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from mqueue.core.conf import ROOT
+from pipeline import classes
 from pipeline.java import find_java
 
 
@@ -22,6 +23,7 @@ def session(name: str, master: str = "local[2]", **settings: str) -> Iterator[Sp
     builder = SparkSession.builder.appName(name).master(master)
     given = {key.replace("__", "."): value for key, value in settings.items()}
     usual = DEFAULTS | (ON_THIS_MACHINE if master.startswith("local") else {})
+    usual["spark.driver.extraJavaOptions"] = f"{QUICK} {classes.use()}"
     for key, value in (usual | given).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -60,7 +62,6 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": QUICK,
 }
 # A cluster's executors have to find the driver, and know it by its own name.
 ON_THIS_MACHINE = {

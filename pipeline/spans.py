@@ -13,20 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.blocks import blocks, joined
 from pipeline.chunks import Batches, Names
 from pipeline.layout import EVENT, MESSAGE
-from pipeline.messages import rendered
+from pipeline.messages import rendered, slots_of
 from pipeline.pieces import Piece, read_one
+from pipeline.shelf import PATHS, Shelf
 from pipeline.storage import Storage
-from shards.routing import SLOTS, slot_of
+from shards.routing import SLOTS
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 SECOND = 1_000_000
 LANES = 4  # topics of different lanes are sent side by side
 PACK_ROWS, PACK_BYTES = 4_000, 8 << 20
 GONE, AGAIN = (11, 12), 10  # kinds of events: cancelled, deleted; replayed
-BLOCKS = pa.schema([("number", pa.int32()), ("rows", pa.binary())])
-BLOCKS_DDL = "number int, rows binary"
 COUNTS = pa.schema([("second", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64())])
 COUNTS_DDL = "second long, messages long, bytes long"
 ENDS = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("kind", pa.int16())])
@@ -108,7 +108,7 @@ def ends(log: Log, until_us: int | None) -> Batches:
 
 def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Messages and bytes by the second, of all blocks of some ids."""
-    table = _joined(batches)
+    table = joined(batches)
     if not table.num_rows:
         return
     _, firsts = np.unique(table["id"].to_numpy(), return_index=True)
@@ -122,28 +122,33 @@ def identities(tables: Iterable[pa.Table], chosen: Chosen, parts: int) -> Iterat
     for table in map(chosen.of, tables):
         seconds = table["enqueued_at"].cast(pa.int64()).to_numpy() // SECOND
         light = pa.table({"id": table["id"], "second": seconds, "bytes": table["payload_bytes"].cast(pa.int64())})
-        yield from _blocks(light, table["id"].to_numpy() // SLOTS % parts)
+        yield from blocks(light, table["id"].to_numpy() // SLOTS % parts)
 
 
 def cut(tables: Iterable[pa.Table], chosen: Chosen, bounds: list[int]) -> Iterator[pa.RecordBatch]:
     """In blocks by the span of time: `bounds` are the first microseconds of all spans but the first."""
     for table in map(chosen.of, tables):
         at = table["enqueued_at"].cast(pa.int64())
-        lanes = [
-            slot_of(namespace, chosen.into or topic) * LANES // SLOTS
-            for namespace, topic in zip(*(table[name].to_pylist() for name in ("namespace", "topic")), strict=True)
-        ]
-        lines = rendered(table, chosen.run, chosen.into, chosen.most_replays)
-        ready = pa.table({"at": at, "id": table["id"], "lane": pa.array(lanes, pa.int8()),
-                          "line": pa.array(lines, pa.binary())})  # fmt: skip
-        yield from _blocks(ready, np.searchsorted(bounds, at.to_numpy(), "right"))
+        slots = slots_of(table, chosen.into)
+        lines = rendered(table, slots, chosen.run, chosen.into, chosen.most_replays)
+        lanes = pa.array(slots * LANES // SLOTS, pa.int8())
+        ready = pa.table({"at": at, "id": table["id"], "lane": lanes, "line": lines})
+        yield from blocks(ready, np.searchsorted(bounds, at.to_numpy(), "right"))
 
 
-def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All blocks of a span, in packs."""
-    table = _joined(batches)
-    if not table.num_rows:
-        return
+def in_order(shelf: Shelf) -> Batches:
+    """All blocks of a span, in packs, on the shelf."""
+
+    def put(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = joined(batches)
+        if table.num_rows:
+            yield pa.RecordBatch.from_pydict({"path": [shelf.lay(packs(table))]}, schema=PATHS)
+
+    return put
+
+
+def packs(table: pa.Table) -> Iterator[pa.Table]:
+    """Each message once, in the order of their enqueue, so many at a time."""
     _, firsts = np.unique(table["id"].to_numpy(), return_index=True)
     table = table.take(firsts).sort_by([("at", "ascending"), ("id", "ascending")])
     sizes = np.cumsum(pc.fill_null(pc.binary_length(table["line"]), 0).to_numpy(zero_copy_only=False).astype(np.int64))
@@ -151,34 +156,8 @@ def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     while start < table.num_rows:
         before = sizes[start - 1] if start else 0
         end = min(start + PACK_ROWS, max(start + 1, int(np.searchsorted(sizes, before + PACK_BYTES, "right"))))
-        yield _block(0, table.slice(start, end - start))
+        yield table.slice(start, end - start)
         start = end
-
-
-def unpacked(rows: bytes) -> pa.Table:
-    with pa.ipc.open_stream(rows) as stream:
-        return stream.read_all()
-
-
-def _blocks(table: pa.Table, numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Iterator[pa.RecordBatch]:
-    if not table.num_rows:
-        return
-    order = np.argsort(numbers, kind="stable")
-    found, starts = np.unique(numbers[order], return_index=True)
-    for number, start, end in zip(found, starts, [*starts[1:], len(order)], strict=True):
-        yield _block(int(number), table.take(order[start:end]))
-
-
-def _block(number: int, table: pa.Table) -> pa.RecordBatch:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table.combine_chunks())
-    return pa.RecordBatch.from_pydict({"number": [number], "rows": [sink.getvalue().to_pybytes()]}, schema=BLOCKS)
-
-
-def _joined(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    found = [unpacked(rows) for batch in batches for rows in batch.column("rows").to_pylist()]
-    return pa.concat_tables(found).combine_chunks() if found else pa.table({})
 
 
 def micros(moment: datetime.datetime) -> int:

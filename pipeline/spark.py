@@ -19,6 +19,11 @@ class Sessions:
     _stack: ExitStack = field(default_factory=ExitStack)
     _spark: SparkSession | None = None
 
+    @property
+    def is_here(self) -> bool:
+        """Whether all tasks run on this machine."""
+        return self.remote is None and self.master.startswith("local")
+
     def get(self) -> SparkSession:
         if self._spark is None:
             begun = (

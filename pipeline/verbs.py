@@ -14,6 +14,10 @@ Say = Callable[[str], None]
 Run = Callable[[Conf, dict[str, Any], Say], None]
 
 
+# Of a run whose Spark only spreads tasks: compiling its plans costs more than it gives.
+PLAIN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 def _no_arguments(parser: argparse.ArgumentParser) -> None:
     """A verb without Spark."""
 
@@ -34,7 +38,7 @@ def _archive(conf: Conf, options: dict[str, Any], say: Say) -> None:
     from pipeline.archive import archive
     from pipeline.spark import Sessions
 
-    with Sessions("mqueue archive", options["master"], options["remote"]) as sessions:
+    with Sessions("mqueue archive", options["master"], options["remote"], PLAIN) as sessions:
         archive(conf, sessions, say)
 
 
@@ -42,7 +46,7 @@ def _verify(conf: Conf, options: dict[str, Any], say: Say) -> None:
     from pipeline.spark import Sessions
     from pipeline.verify import verify
 
-    with Sessions("mqueue verify", options["master"], options["remote"]) as sessions:
+    with Sessions("mqueue verify", options["master"], options["remote"], PLAIN) as sessions:
         verify(conf, sessions, say)
 
 
@@ -68,7 +72,7 @@ def _compact(conf: Conf, options: dict[str, Any], say: Say) -> None:
     from pipeline.compact import compact
     from pipeline.spark import Sessions
 
-    with Sessions("mqueue compact", options["master"], options["remote"]) as sessions:
+    with Sessions("mqueue compact", options["master"], options["remote"], PLAIN) as sessions:
         compact(conf, sessions, say)
 
 

@@ -14,7 +14,7 @@ TOPICS = 20
 PAYLOAD = 200
 MESSAGES = """
 INSERT INTO message (id, enqueued_at, topic, day, payload_bytes, priority, is_json, payload, producer)
-SELECT (%(first)s + n) * 1024 + slot, %(at)s + n * interval '20 ms', topic, %(day)s, {size}, 5, true,
+SELECT (%(first)s::bigint + n) * 1024 + slot, %(at)s + n * interval '20 ms', topic, %(day)s, {size}, 5, true,
        convert_to('"' || left(repeat(md5(n::text), 1 + {size} / 32), {size} - 2) || '"', 'UTF8'), 'bench'
 FROM generate_series(0, %(rows)s - 1) n
 JOIN unnest(%(topics)s::integer[], %(slots)s::integer[]) WITH ORDINALITY AS own (topic, slot, place)
@@ -28,8 +28,8 @@ FROM message, unnest(ARRAY[2, 8]::smallint[]) kind WHERE day = %(day)s
 """
 
 
-def make_messages(service: Service, day: datetime.date, rows: int) -> None:
-    """So many in all, spread over the shards."""
+def make_messages(service: Service, day: datetime.date, rows: int, first: int = 10**6) -> None:
+    """So many in all, spread over the shards; their ids count from `first` on."""
     at = datetime.datetime.combine(day, datetime.time(1), datetime.UTC)
     make_topics(service)
     share = rows // len(service.conf.shard_urls)
@@ -37,7 +37,7 @@ def make_messages(service: Service, day: datetime.date, rows: int) -> None:
         with psycopg.connect(url, autocommit=True) as connection:
             topics = connection.execute("SELECT topic, min(id) FROM message GROUP BY 1 ORDER BY 1").fetchall()
             numbers, slots = [row[0] for row in topics], [slot_of_id(row[1]) for row in topics]
-            values = {"first": 10**6 + shard * rows, "at": at, "day": day, "rows": share, "topics": numbers}
+            values = {"first": first + shard * rows, "at": at, "day": day, "rows": share, "topics": numbers}
             connection.execute("SELECT make_partition('message', %s)", [day])
             connection.execute(MESSAGES.format(size=PAYLOAD), values | {"slots": slots})
             connection.execute(f"VACUUM (ANALYZE) message_{day:%Y%m%d}")

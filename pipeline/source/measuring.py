@@ -76,7 +76,7 @@ class Measuring:
         for day, txid, rows, size in self._live(shard, low, high):
             if (shard, day) not in self._archived:
                 yield txid, rows, size, Piece(parent, shard, high, day=day)
-        for where, path, _ in self._files:
+        for where, path, *_ in self._files:
             if where == shard and self._overlaps(path, low, high):
                 place = Piece(parent, shard, high, path=path)
                 for txid, rows, size in zip(*self._of_file(path, low, high), strict=True):

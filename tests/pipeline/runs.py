@@ -57,6 +57,10 @@ class Runs:
     def listed(self) -> set[str]:
         return {path for (path,) in self.rows("SELECT path FROM lake_file")}
 
+    def in_use(self) -> set[str]:
+        """Of the others, the bytes may be gone a moment before their row."""
+        return {path for (path,) in self.rows("SELECT path FROM lake_file WHERE retired_at IS NULL")}
+
     def files(self) -> set[str]:
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*.parquet")}
 

@@ -36,6 +36,12 @@ UPDATE message SET ordering_key = 'o', concurrency_key = 'ç', ttl_ms = 92233720
                    enqueued_at = '1970-01-01 00:00:00.000001+00', deliver_after = '9999-12-31 23:59:59.999999+00'
 WHERE id = (SELECT max(id) FROM message WHERE topic IN (SELECT id FROM topic WHERE namespace = %s))
 """
+LONG = """
+UPDATE message m SET payload = convert_to(repeat('é', size), 'UTF8'), payload_bytes = 2 * size
+FROM (SELECT id, (ARRAY[2047, 2048, 2049, 50000])[row_number() OVER (ORDER BY id)] AS size
+      FROM message WHERE topic IN (SELECT id FROM topic WHERE namespace = %(namespace)s)) sized
+WHERE m.id = sized.id AND size IS NOT NULL
+"""
 
 
 @pytest.fixture
@@ -148,7 +154,26 @@ def test_a_copy_that_differs_is_not_published(
 
 
 def with_a_flipped_bit(query: str) -> str:
-    return query.replace("bit_xor(high)", "bit_xor(high) # 1")
+    return query.replace("bit_xor(hash)", "bit_xor(hash) # 1")
+
+
+@pytest.mark.parametrize("sampled_pages", [500, 1e-9], ids=["all", "none"])
+def test_a_large_day_is_copied_in_pieces(
+    lake: Conf, past: str, sessions: Sessions, said: list[str], monkeypatch: pytest.MonkeyPatch, sampled_pages: float
+) -> None:
+    """Also where the sample told nothing of how large it is."""
+    monkeypatch.setattr("pipeline.archive.CHUNK_BYTES", 5_000)
+    monkeypatch.setattr("pipeline.archive.SAMPLED_PAGES", sampled_pages)
+    for url in lake.shard_urls:
+        with psycopg.connect(url) as connection:
+            connection.execute(LONG, {"namespace": past})
+    archive(lake, sessions, said.append)
+    files = File.objects.filter(partition__parent="message")
+    assert len(files) > len(lake.shard_urls)
+    assert max(sum(part.bytes for part in file.parts.all()) for file in files) <= max(2 * 5_000, 100_000)
+    found = in_the_lake(lake, "message", past)
+    assert sorted(row["id"] for row in found) == sorted(row["id"] for row in rows_of(lake, "message", past))
+    verify(lake, sessions, said.append)
 
 
 def verify_only_what_is_listed(lake: Conf, said: list[str]) -> None:

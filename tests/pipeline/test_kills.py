@@ -30,7 +30,7 @@ async def test_a_run_that_is_killed_at_any_step_is_done_again_and_the_lake_is_th
     assert kill_at(runs.start("archive"), "copying", "java") not in (0, 3, 4, 5, -signal.SIGKILL)
     for step in STEPS:
         assert kill_at(runs.start("archive"), step) == -signal.SIGKILL
-        assert runs.listed() <= runs.files()
+        assert runs.in_use() <= runs.files()
     runs.end("archive")
     require_whole(runs, "acme")
     assert runs.rows("SELECT DISTINCT state FROM lake_partition") == [("published",)]
@@ -53,14 +53,14 @@ async def test_compact_and_erase_may_be_killed_at_any_step_too(runs: Runs) -> No
     runs.archive_into_small_files()
     for step in ("writing", "written", "rewrote"):
         assert kill_at(runs.start("compact"), step) == -signal.SIGKILL
-        assert runs.listed() <= runs.files()
+        assert runs.in_use() <= runs.files()
         require_rows(runs, "acme", "other")
     assert runs.end("compact") in (0, 3)
     require_whole(runs, "acme", "other")
     erase = ("erase", "--namespace", "other", "--yes", "--now")
     for step in ("writing", "written", "rewrote", "the roll-ups"):
         assert kill_at(runs.start(*erase), step) == -signal.SIGKILL
-        assert runs.listed() <= runs.files()
+        assert runs.in_use() <= runs.files()
     assert runs.end(*erase) in (0, 3)
     require_whole(runs, "acme")
     assert runs.rows("SELECT DISTINCT namespace FROM lake_part") == [("acme",)]

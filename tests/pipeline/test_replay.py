@@ -2,10 +2,12 @@
 
 import datetime
 import os
+import secrets
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,3 +200,22 @@ def test_a_run_that_is_killed_and_resumed_adds_each_once(
     env = dict(os.environ) | {"LAKE_URL": lake.lake.url, "JWT_SECRET": SECRET}
     killed_and_resumed(env, served.url, namespace)
     assert bodies_in(served, namespace, "again") == list(range(60))
+
+
+@pytest.mark.timeout(300)  # a start of a JVM
+def test_what_is_sent_stays_out_of_the_memory_of_the_driver(
+    lake: Conf, served: Service, namespace: str, tmp_path: Path
+) -> None:
+    """Spark keeps what has come to it until its session ends, and a replay may be of any size."""
+    bodies = [secrets.token_hex(1_000) for _ in range(200)]
+    with served.client() as http:
+        http.post("/enqueue", json=[{"namespace": namespace, "topic": "t", "body": body} for body in bodies])
+    wait_until_complete(lake)
+    verb = [sys.executable, str(ROOT / "manage.py"), "pipeline", "replay", "--url", served.url]
+    asked = ["--namespace", namespace, "--topic", "t", "--from", LONG_AGO.isoformat(), "--into", "again"]
+    own = {"LAKE_URL": lake.lake.url, "JWT_SECRET": SECRET, "TMPDIR": str(tmp_path)}
+    small = {"PYSPARK_SUBMIT_ARGS": "--conf spark.driver.maxResultSize=50k pyspark-shell"}
+    done = subprocess.run([*verb, *asked], env=dict(os.environ) | own | small, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert bodies_in(served, namespace, "again") == bodies
+    assert not list(tmp_path.glob("mqueue-replay-*"))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline import classes
 from pipeline.java import JavaMissing, find_java, java_version
 from pipeline.spark import Sessions
 
@@ -58,3 +59,15 @@ def test_the_packaged_java_gets_all_but_the_module_that_it_lacks(
     given = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "", "-version"]
     ran = subprocess.run([find_java(), *given], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
     assert ran.stdout.splitlines() == ["-Dx=a b", "", "-version"]
+
+
+def test_classes_of_another_java_or_none_at_all_are_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is said of them, least of all on standard output."""
+    monkeypatch.setattr(classes, "KEPT", tmp_path / "classes.jsa")
+    assert not classes.use()
+    classes.KEPT.write_bytes(b"no classes" * 10_000)
+    ran = subprocess.run([find_java(), *classes.use().split(), "-version"], capture_output=True, text=True)
+    plain = subprocess.run([find_java(), "-version"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert "version" in ran.stderr
+    assert len(ran.stderr.splitlines()) == len(plain.stderr.splitlines())
