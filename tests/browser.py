@@ -97,7 +97,12 @@ class Browser:
         return answer["result"].get("value")
 
     def text(self, selector: str = "body") -> str:
-        return str(self.run(f"document.querySelector({json.dumps(selector)}).innerText"))
+        """Once it is there: a page that renews itself is empty for a moment."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (found := self.run(f"document.querySelector({json.dumps(selector)})?.innerText")) is None:
+            assert time.monotonic() < deadline, f"there is no {selector}"
+            time.sleep(0.05)
+        return str(found)
 
     def cookie(self, url: str, name: str, value: str) -> None:
         self.tell("Network.setCookie", url=url, name=name, value=value)

@@ -10,10 +10,10 @@ import hypothesis
 import psycopg
 import pytest
 
-from daemons.leases import LeaseDaemon
 from mqueue.core.conf import Conf, conf
 from mqueue.engine.engine import Engine
 from shards.cluster import Cluster
+from tests.overdue import end_overdue
 from tests.servers import running, worker_number
 
 hypothesis.settings.register_profile("mqueue", deadline=None)  # a busy machine says nothing about an example
@@ -84,6 +84,6 @@ def lapse_now(engine: Engine) -> Callable[[int], Awaitable[None]]:
         shard = engine.cluster.shard_of_id(message_id)
         async with shard.connection() as connection:
             await connection.execute("UPDATE delivery SET until = now() WHERE id = %s AND state > 0", [message_id])
-        await LeaseDaemon(shard, engine.hot[shard], engine.settings.topic).run_once()
+        await end_overdue(engine, shard)
 
     return lapse

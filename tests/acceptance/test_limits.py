@@ -142,9 +142,10 @@ def test_a_topic_hands_out_at_its_rate(http: httpx.Client, namespace: str) -> No
     wait_s = refused(http.get("/dequeue", params=asked), "rate_limited") / 1000
     assert 1.0 - (time.monotonic() - sent) <= wait_s <= 1.0
     time.sleep(wait_s + 0.005)  # from the answer on: a request takes its time
-    for _ in range(3):
-        assert len(get(http, namespace, wait_ms=5_000, limit=9)) == 1
-    assert time.monotonic() - sent >= 2.99
+    handed = 3
+    while handed < 6:  # one at a time, but for a moment in which the machine stood still
+        handed += len(get(http, namespace, wait_ms=5_000, limit=9))
+        assert handed <= 3 + time.monotonic() - sent + 0.01
 
 
 def test_a_tenant_names_no_more_topics_than_it_may(http: httpx.Client, namespace: str) -> None:

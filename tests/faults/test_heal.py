@@ -39,7 +39,7 @@ def all_is_well(stage: Stage) -> None:
     assert stage.until_well(30)
     for shard in (0, 1):  # the topics are known, and so are the ids
         with Probe(stage, shard) as probe:
-            assert probe.turn().status == 200
+            probe.until(200, 5)
 
 
 @pytest.fixture
@@ -169,6 +169,34 @@ def test_a_shard_that_is_down_is_refused_at_once_hurts_no_other_and_is_back_soon
     print(f"503 after {took:.2f} s; back {healing:.2f} s after the server; others: {other.slowest_s:.2f} s")
     until(lambda: is_shown(stage, "0") == 1.0 and health(stage)["status"] == "OK", 5)
     broken.nothing_is_lost()
+
+
+def test_without_any_shard_it_says_that_it_can_serve_nothing(stage: Stage, probes: list[Probe]) -> None:
+    """So that whoever spreads requests over several services asks another."""
+
+    def answers() -> list[int]:
+        return [
+            httpx.get(f"{stage.service.url}/{path}", timeout=10).status_code for path in ("health", "ready", "live")
+        ]
+
+    def down() -> list[str]:
+        """Another process of the API than before may say this."""
+        return [shard["status"] for shard in health(stage)["shards"]]
+
+    assert answers() == [200, 200, 200]
+    for shard in stage.shards:
+        shard.kill(stays_down=True)
+    try:
+        for probe in probes:
+            probe.until(503, AT_ONCE_S)
+        until(lambda: answers() == [503, 503, 200] and down() == ["down", "down"], 3 * HANG_UP_S)
+    finally:
+        for shard in stage.shards:
+            shard.start()
+    until(lambda: answers() == [200, 200, 200], 5)
+    for probe in probes:
+        probe.until(200, 5)
+        probe.nothing_is_lost()
 
 
 def test_a_server_that_is_restarted_is_back_soon(stage: Stage, probes: list[Probe]) -> None:

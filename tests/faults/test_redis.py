@@ -103,10 +103,12 @@ def test_sets_from_an_old_file_are_not_believed_for_long(service: Service) -> No
     traffic.verdict()
 
 
-def test_daemons_may_be_killed_stopped_and_doubled(service: Service) -> None:
-    command = [sys.executable, str(ROOT / "manage.py"), "daemon", "all"]
+def test_daemons_may_be_killed_stopped_and_doubled(service: Service, tmp_path: Path) -> None:
+    command, ready = [sys.executable, str(ROOT / "manage.py"), "daemon", "all"], tmp_path / "ready"
     with Traffic(service) as traffic:
-        second = subprocess.Popen(command, env=service.env, stderr=subprocess.DEVNULL)
+        env = service.env | {"MQUEUE_READY_FILE": str(ready)}
+        second = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+        service.until(ready.exists, 30, "the second daemons are there")
         service.until(lambda: is_hot(service), 10, "the topics are hot")
         os.kill(service.pid_of("daemons"), signal.SIGKILL)
         time.sleep(1.5)

@@ -95,7 +95,9 @@ async def test_above_it_is_right_to_two_hundredths_and_costs_few_calls(
     left = await processes[0].take([ask])
     found += 0 if isinstance(left, Refusal) else left[0]
     assert found >= 0.98 * (1_000 + 1_000 * took)
-    assert calls < found  # what there is to take ahead is taken at once; after that they ask as tokens come
+    # What there is to take ahead is taken at once; after that they ask as tokens come. A call for each token and each
+    # refusal would be half as many again at least.
+    assert calls < 1.25 * found
 
 
 async def test_all_of_a_request_or_nothing(processes: list[Buckets], namespace: str) -> None:

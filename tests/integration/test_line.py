@@ -1,9 +1,11 @@
 """Lines of waiting consumers, and the heads behind them, where several things happen at once."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
+import psycopg
 import pytest
 
 from daemons import prefetcher, sparing
@@ -20,6 +22,7 @@ from shards.routing import SLOTS, slot_of
 from tenants.snapshot import TopicSettings
 from tests.integration.messages import key_for, message, send
 from tests.integration.test_hot import Topic, bodies, redis, take, topic
+from tests.overdue import end_overdue
 
 __all__ = ["redis", "topic"]  # fixtures
 
@@ -134,7 +137,7 @@ async def test_a_lapse_is_judged_before_a_move(engine: Engine, namespace: str) -
         await connection.execute("UPDATE delivery SET until = now() WHERE id = %s", [number])
     with pytest.raises(Leased):
         await engine.waiting.move("m", number, Move(namespace, "t", priority=1))
-    await LeaseDaemon(shard, engine.hot[shard], engine.settings.topic).run_once()
+    await end_overdue(engine, shard)
     assert await take(engine, namespace) == []
 
 
@@ -202,6 +205,7 @@ async def test_what_waits_is_found_though_the_answer_of_its_commit_was_lost(
     sent = [message(topic.namespace, body=1), message(topic.namespace, body=2, idempotency_key="k")]
     found = []
     if room is not inserts:
+        await end_overdue(engine, topic.shard)
         await send(engine, *sent)
         found = await take(engine, topic.namespace, limit=2)
     real = getattr(room, call)
@@ -225,6 +229,44 @@ async def test_what_waits_is_found_though_the_answer_of_its_commit_was_lost(
         await engine.dequeue.__self__._claims[topic.shard].release(topic.number, leases)  # type: ignore[attr-defined]
     monkeypatch.undo()
     assert sorted(bodies(await take(engine, topic.namespace, limit=5))) == [1, 2]
+
+
+async def test_a_lease_daemon_that_stands_still_holds_nothing_for_long(
+    engine: Engine, topic: Topic, configuration: Conf, monkeypatch: Any
+) -> None:
+    """Stopped, or on a machine that froze, between its two statements: its successor finds the rows that it locked."""
+    await end_overdue(engine, topic.shard)
+    (number,) = await send(engine, message(topic.namespace))
+    await take(engine, topic.namespace)
+    async with topic.shard.connection() as connection:
+        await connection.execute("UPDATE delivery SET until = now() WHERE id = %s", [number])
+    url, freed, frozen = configuration.shard_urls[topic.shard_number], threading.Event(), threading.Event()
+
+    def succeed() -> None:
+        frozen.wait(10)
+        with psycopg.connect(url, autocommit=True) as successor:
+            while not successor.execute("SELECT FROM delivery WHERE id = %s FOR UPDATE SKIP LOCKED", [number]).rowcount:
+                time.sleep(0.02)
+        freed.set()
+
+    successor = threading.Thread(target=succeed)
+    successor.start()
+    decided, took = failures._decided, []
+
+    def freeze(verdicts: Any) -> Any:
+        began = time.monotonic()
+        frozen.set()
+        assert freed.wait(20)
+        took.append(time.monotonic() - began)
+        return decided(verdicts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(failures, "_decided", freeze)
+        await LeaseDaemon(topic.shard, engine.hot[topic.shard], engine.settings.topic).run_once()
+    successor.join()
+    assert took[0] < 8  # two seconds, and ten without
+    await end_overdue(engine, topic.shard)
+    assert bodies(await take(engine, topic.namespace)) == [1]
 
 
 async def test_a_failed_claim_puts_its_refs_back(engine: Engine, topic: Topic, monkeypatch: Any) -> None:
@@ -303,4 +345,4 @@ async def test_a_poll_of_a_paused_topic_looks_once_in_a_while(engine: Engine, to
 
     monkeypatch.setattr(Source, "claim", counted)
     assert await engine.dequeue("c", Dequeue(topic.namespace, "t", wait_ms=1500)) == []
-    assert 1 <= looks < 8
+    assert 1 <= looks < 30  # ten a second while wakes are not heard yet
