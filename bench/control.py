@@ -1,4 +1,4 @@
-"""Settings of a topic of the bench, by the control plane, as anybody would."""
+"""Settings of a namespace and of its topics, by the control plane, as anybody would."""
 
 import json
 import time
@@ -12,9 +12,20 @@ SEEN_S = 2.0  # by then every process knows of a change
 
 def set_topic(service: Service, topic: str, **settings: object) -> None:
     """The topic is made if need be."""
-    for path in (f"namespaces/{NAMESPACE}/", f"namespaces/{NAMESPACE}/topics/{topic}/"):
-        body = json.dumps(settings if "topics" in path else {}).encode()
-        headers = {"Authorization": f"Bearer {service.token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(f"{service.conf.api.origin}/api/v1/{path}", body, headers, method="PUT")
-        urllib.request.urlopen(request, timeout=10).close()
+    _put(service, f"{NAMESPACE}/", {})
+    _put(service, f"{NAMESPACE}/topics/{topic}/", settings)
     time.sleep(SEEN_S)
+
+
+def set_quotas(service: Service, namespace: str, **quotas: int | None) -> None:
+    """The namespace is made if need be."""
+    _put(service, f"{namespace}/", {})
+    _put(service, f"{namespace}/quotas/", quotas)
+    time.sleep(SEEN_S)
+
+
+def _put(service: Service, path: str, body: dict[str, object] | dict[str, int | None]) -> None:
+    headers = {"Authorization": f"Bearer {service.token}", "Content-Type": "application/json"}
+    url = f"{service.conf.api.origin}/api/v1/namespaces/{path}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="PUT")
+    urllib.request.urlopen(request, timeout=10).close()

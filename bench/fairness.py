@@ -3,15 +3,13 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import httpx
-
 from bench.child import LoadError, Sample, run
+from bench.control import set_quotas
 from bench.fairness_load import BATCH, FLOOD, QUIET
 from bench.rows import Row, Series
 from bench.service import TOKEN_LIFETIME_S, Service
@@ -50,7 +48,8 @@ def scene(stage: Stage, names: set[str]) -> list[Row]:
         for _ in range(stage.rounds):
             note(alone, try_once(stage, "the neighbour alone", measured))
             for name, series in beside.items():
-                set_quota(service, RATE * TIMES * 6 if name == "fairness_quota" else None)
+                quota = RATE * TIMES * 6 if name == "fairness_quota" else None
+                set_quotas(service, FLOOD, messages_per_minute=quota)
                 with flooding(service, FLOODS[name]):
                     note(series, try_once(stage, f"the neighbour {TITLES[name]}", measured))
     return [
@@ -77,15 +76,6 @@ def note(series: dict[str, Series], sample: Sample | None) -> None:
     for verb, into in series.items():
         into.values.append(1_000 * sample.result[verb]["p99"])
         into.costs.append(sample.cost)
-
-
-def set_quota(service: Service, quota: int | None) -> None:
-    """As an operator would, and wait until it acts."""
-    home = f"{service.conf.api.origin}/api/v1/namespaces/{FLOOD}/"
-    with httpx.Client(headers={"Authorization": f"Bearer {service.token}"}) as http:
-        http.put(home, json={}).raise_for_status()
-        http.put(f"{home}quotas/", json={"messages_per_minute": quota}).raise_for_status()
-    time.sleep(1)
 
 
 @contextmanager
