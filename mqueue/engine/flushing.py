@@ -7,7 +7,9 @@ would commit the same, one fails, and what lies below a mark is passed over.
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -17,7 +19,7 @@ import psycopg
 from psycopg import AsyncConnection, errors
 
 from mqueue.core import metrics
-from mqueue.core.errors import ShardUnavailable, Undecided
+from mqueue.core.errors import ShardUnavailable, SlotMoved, Undecided
 from mqueue.engine import records
 from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import columns_of, days_around, nudges_of, offer_rows
@@ -33,12 +35,21 @@ from shards.sql import statement
 
 log = logging.getLogger(__name__)
 ENTRIES, ROWS, BYTES = 200, 2_000, 4 << 20  # of one look at most, and of one commit
+STRANDED_S = 0.5  # until another try
 START = b"0-0"
 ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded, msgspec.MsgspecError)
 
 
 class Outrun(Exception):
     """Another flusher has raised a mark meanwhile."""
+
+
+class Stranded(Exception):
+    """Records of these writers belong to another shard by now, and that does not take them. Others need not wait."""
+
+    def __init__(self, writers: set[UUID]) -> None:
+        super().__init__()
+        self.writers = writers
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +84,14 @@ class Flushing:
     def __init__(self, shard: Database, cluster: Cluster, hot: Hot, topics: Topics) -> None:
         assert shard.number is not None
         self._shard, self._cluster, self._topics = shard, cluster, topics
-        self._hot, self._buffer = hot[shard], hot.buffer(shard.number)
+        self._heads, self._hot, self._buffer = hot, hot[shard], hot.buffer(shard.number)
         self._rescue = Rescue(cluster, hot, topics)
         self._seconds = metrics.COMMIT_SECONDS.labels(shard.number)
         self._marks: dict[UUID, int] = {}
         self._rows, self._count = ROWS, 16
         self._after = START
         self._missing: tuple[UUID, int] | None = None
+        self._stranded: dict[UUID, float] = {}  # writers, and until when they are passed over
 
     @property
     def is_held(self) -> bool:
@@ -92,10 +104,15 @@ class Flushing:
         self._after = START
         left, is_any_done = entries, False
         while left:
-            load, left = await self._load(left)
+            load, rest = await self._load(left)
             if load.done:
-                await self._commit_load(load)
+                try:
+                    await self._commit_load(load)
+                except Stranded as stranded:
+                    self._pass_over(stranded.writers)
+                    continue  # without theirs
                 is_any_done = True
+            left = rest
         if entries and not is_any_done:
             self._after = entries[-1].id  # what is missing may stand behind
         return sum(entry.last - entry.first + 1 for entry in entries)
@@ -121,17 +138,24 @@ class Flushing:
     async def _load(self, entries: list[Entry]) -> tuple[Load, list[Entry]]:
         """What can be committed together, and what is left. Those that have to wait are passed over."""
         await self._know_marks({entry.writer for entry in entries})
+        now = time.monotonic()
+        self._stranded = {writer: until for writer, until in self._stranded.items() if until > now}
         load, reached = Load(), dict(self._marks)
         for position, entry in enumerate(entries):
             mark = reached[entry.writer]
+            if entry.writer in self._stranded:
+                continue
             if entry.first > mark + 1 and not entry.is_base:
                 self._tell_missing(entry.writer, mark + 1)
                 continue
-            items = self._items(entry, mark)
+            items = self._items(entry)
             if items is None:
                 log.error("records %d to %d of writer %s are unreadable", entry.first, entry.last, entry.writer.hex)
                 await self._buffer.drop(entry)
                 continue
+            if entry.first <= self._marks[entry.writer]:
+                await self._make_cold(item for item in items if item.number <= self._marks[item.writer])
+            items = [item for item in items if item.number > mark]
             if not load.fits(items, self._rows):
                 return load, entries[position:]
             load.add(entry, items)
@@ -143,17 +167,33 @@ class Flushing:
             self._missing = writer, number
             log.warning("records of writer %s wait for %d, which is missing", writer.hex, number)
 
+    def _pass_over(self, writers: set[UUID]) -> None:
+        for writer in writers - self._stranded.keys():
+            log.warning("records of writer %s wait for the shard to which their slot has moved", writer.hex)
+        self._stranded |= dict.fromkeys(writers, time.monotonic() + STRANDED_S)
+
+    async def _make_cold(self, committed: Iterable[Item]) -> None:
+        """Whoever has committed these may have died before they were offered, and what is committed next would come
+        before them."""
+        topics: dict[Database, set[int]] = defaultdict(set)
+        for item in committed:
+            with contextlib.suppress(msgspec.MsgspecError):  # then it was set aside
+                record = records.decode(item.body)
+                topics[self._cluster.shard_of_id(record.id)].add(record.topic_number)
+        for shard, numbers in topics.items():
+            await self._heads[shard].cool(numbers)
+
     async def _know_marks(self, writers: set[UUID]) -> None:
         if unknown := writers - self._marks.keys():
             self._marks |= await read_marks(self._shard, unknown)
 
-    def _items(self, entry: Entry, mark: int) -> list[Item] | None:
-        """Those above the mark; None where it is not what was pushed."""
+    def _items(self, entry: Entry) -> list[Item] | None:
+        """None where it is not what was pushed."""
         scan = frames.scan(frames.seed_of(entry.writer), entry.data)
         numbers = [frame.number for frame in scan.frames]
         if not scan.is_whole or numbers != list(range(entry.first, entry.last + 1)):
             return None
-        return [Item(entry.writer, frame.number, frame.body) for frame in scan.frames if frame.number > mark]
+        return [Item(entry.writer, frame.number, frame.body) for frame in scan.frames]
 
     async def _commit_all(self, items: Sequence[Item]) -> None:
         """One bad record must not hold up the others: what cannot be committed together is committed in halves."""
@@ -176,7 +216,13 @@ class Flushing:
         found = [records.decode(item.body) for item in items]
         strays = {record.id for record in found if self._cluster.shard_of_id(record.id) is not self._shard}
         if strays:  # their slot has moved: they are added where it is now, before we pass them
-            await self._rescue.add(record for record in found if record.id in strays)
+            try:
+                await self._rescue.add(record for record in found if record.id in strays)
+            except SlotMoved:
+                raise  # again: in a moment we know where to
+            except ShardUnavailable as error:
+                pairs = zip(items, found, strict=True)
+                raise Stranded({item.writer for item, record in pairs if record.id in strays}) from error
             # Not by a second look at the map: what has left meanwhile is refused here, and a stray in the next round.
             found = [record for record in found if record.id not in strays]
         await self._topics.note_on(self._shard, records.names(found))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 
+from daemons.prefetcher import Prefetcher
 from mqueue.core.conf import Conf
 from mqueue.core.errors import BufferFull, ControlUnavailable, ShardUnavailable, SlotMoved, Undecided
 from mqueue.core.messages import Message, Retry, StatsPage
@@ -25,7 +26,7 @@ from mqueue.hot.buffer import Buffer
 from mqueue.wal import living
 from mqueue.wal.folder import WalDir, WriterFolder
 from shards.pools import Database
-from shards.routing import slot_of
+from shards.routing import SLOTS, slot_of
 from shards.sql import statement
 from tenants.snapshot import DEFAULTS
 from tests.integration.messages import message, send
@@ -570,6 +571,75 @@ async def test_who_waits_too_long_for_what_was_sent_before_a_move_is_refused(
     assert (await old.put("after")).buffered
 
 
+async def test_what_cannot_be_carried_over_holds_up_its_own_log_alone(
+    opened: Open, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shard to which it has moved is down."""
+    leaving = await buffered(await opened(), namespace)
+    other = await opened()
+    names = (f"t{n}" for n in range(1000))
+    name = next(one for one in names if slot_of(namespace, one) * 2 // SLOTS == leaving.database.number)
+    staying = await buffered(other, namespace, name)
+    await leaving.put("leaves", 1)
+    await staying.put(2)
+    move_slots(leaving.engine, slot_of(namespace, "t"))
+    leaving.engine.cluster.slots._refreshing.cancel()  # type: ignore[union-attr]
+
+    async def down(*_: Any) -> int:
+        raise ShardUnavailable("down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rescue, "add", down)
+        for _ in range(3):
+            await leaving.flushing.flush(0)
+        assert await staying.bodies() == [2]
+        await staying.put(3)
+        for _ in range(3):
+            await leaving.flushing.flush(0)
+        assert await staying.bodies() == [3]
+    arrived = Shard(leaving.engine, namespace)
+
+    async def is_carried() -> bool:
+        await leaving.flushing.flush(0)
+        query = "SELECT m.id FROM message m JOIN topic t ON t.id = m.topic WHERE namespace = %s"
+        return len(await arrived.execute(query, namespace)) == 2
+
+    await until(is_carried)
+    assert await arrived.bodies() == ["leaves", 1]
+
+
+@pytest.mark.parametrize("sent_later", [True, False])
+async def test_what_a_flusher_had_committed_when_it_died_is_not_overtaken(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, sent_later: bool
+) -> None:
+    """Nobody had offered it to the heads yet."""
+    prefetcher = Prefetcher(
+        shard.database, shard.engine.hot[shard.database], shard.engine.hot.building(shard.database.number or 0)
+    )
+    for _ in range(3):
+        await prefetcher.run_once()
+
+    class DeadError(Exception):
+        pass
+
+    async def die(*_: Any) -> None:
+        raise DeadError
+
+    await shard.put("first")
+    with monkeypatch.context() as patch:
+        patch.setattr("mqueue.engine.flushing.offer_rows", die)
+        with pytest.raises(DeadError):
+            await shard.flush()
+    assert await shard.bodies() == []  # the topic is hot: only what was offered is seen
+    if sent_later:
+        await shard.put("second")
+    successor = shard.another_flusher()
+    while await successor.flush(0):
+        pass
+    assert await shard.bodies() == (["first", "second"] if sent_later else ["first"])
+    await prefetcher.leave()
+
+
 async def test_a_shard_that_lacks_a_table_has_no_record_set_aside_for_it(shard: Shard) -> None:
     await shard.put(1)
     await shard.execute("ALTER TABLE level RENAME TO level_away")
@@ -580,7 +650,7 @@ async def test_a_shard_that_lacks_a_table_has_no_record_set_aside_for_it(shard: 
         await shard.execute("ALTER TABLE level_away RENAME TO level")
     await shard.flush()
     assert await shard.bodies() == [1]
-    assert await shard.execute("SELECT FROM buffer_refused WHERE record IS NOT NULL") == []
+    assert await shard.execute("SELECT number FROM buffer_refused WHERE record IS NOT NULL") == []
 
 
 async def test_a_record_that_cannot_be_committed_is_set_aside_and_holds_up_no_other(shard: Shard) -> None:
