@@ -16,6 +16,7 @@ from tests.faults.checker.history import History
 from tests.faults.checker.order import judge_order
 from tests.faults.checker.rules import judge_messages
 from tests.faults.checker.schedule import Injected
+from tests.faults.checker.sequence import judge_sequences
 from tests.faults.checker.timeline import degraded, laid_at, timeline
 from tests.faults.checker.verdict import Verdict
 from tests.faults.checker.watch import Word
@@ -207,6 +208,57 @@ def test_order_is_not_judged_while_health_says_degraded_or_a_poll_is_lost() -> N
     assert degraded(words) == [(1 * S, int(3.1 * S))]
 
 
+def out_of_sequence(*records: Record, edges: Spans = (), forgotten: Spans = ()) -> set[str]:
+    """What these records of a buffered topic break."""
+    findings = Findings()
+    judge_sequences(History("t", records), [], findings, list(edges), forgotten)
+    return {name.removeprefix("broken: ") for name in findings.counts if name.startswith("broken: ")}
+
+
+ONE_AFTER_THE_OTHER = [sent(1, 7), sent(1.1, 8)]
+OTHER_FIRST = [leased(2, lease(8, 1, 2, enqueued=1)), leased(3, lease(7, 1, 3, enqueued=1))]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [*ONE_AFTER_THE_OTHER, *OTHER_FIRST],
+        [*ONE_AFTER_THE_OTHER, leased(2, lease(8, 1, 2, enqueued=1), lease(7, 1, 2, enqueued=1))],
+        [sent(1, 9), *ONE_AFTER_THE_OTHER, leased(1.5, lease(9, 1, 1.5, enqueued=1)), *OTHER_FIRST],
+        [
+            ["E", 1 * S, 1 * S + 1000, [sent(1, 7)[3][0], sent(1, 8)[3][0]]],  # in one request
+            leased(2, lease(8, 1, 2, enqueued=1), lease(7, 1, 2, enqueued=1)),
+        ],
+    ],
+)
+def test_what_overtakes_its_producer_s_earlier_message_is_seen(story: Story) -> None:
+    assert out_of_sequence(*story) == {"one_producers_order"}
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [sent(1, 7, priority=9), sent(1.1, 8), OTHER_FIRST[0], leased(3, lease(7, 1, 3, enqueued=1, priority=9))],
+        [sent(1, 7, delay_ms=500), sent(1.1, 8), *OTHER_FIRST],
+        [sent(1, 7, outcome="perhaps"), sent(1.1, 8), *OTHER_FIRST],
+        [sent(1, 7), sent(1, 8), *OTHER_FIRST],  # at the same time
+        [*ONE_AFTER_THE_OTHER, OTHER_FIRST[0], leased(3, lease(7, 2, 3, enqueued=1))],  # it had been out before
+        [*ONE_AFTER_THE_OTHER, changed("M", 1.5, 7, "ok", None, 100), *OTHER_FIRST],
+        [*ONE_AFTER_THE_OTHER, leased(1.9, outcome="perhaps"), *OTHER_FIRST],
+        [sent(1, 7, tag="m1-1"), sent(1.1, 8, tag="m2-1"), leased(2, lease(8, 1, 2, enqueued=1, tag="m2-1")),
+         leased(3, lease(7, 1, 3, enqueued=1, tag="m1-1"))],  # of two producers
+    ],
+)  # fmt: skip
+def test_what_may_have_gone_before_breaks_no_sequence(story: Story) -> None:
+    assert out_of_sequence(*story) == set()
+
+
+def test_sequences_are_not_judged_where_redis_may_have_forgotten_them() -> None:
+    story = [*ONE_AFTER_THE_OTHER, *OTHER_FIRST]
+    assert out_of_sequence(*story, forgotten=((round(1.5 * S), 2 * S),)) == set()
+    assert out_of_sequence(*story, forgotten=((5 * S, 6 * S),)) == {"one_producers_order"}
+
+
 ACKED = [sent(1, 7), FIRST, settled(3, "ack", 7, 1, "acked")]
 ENDS: list[tuple[str, Story, tuple[End, ...]]] = [
     ("nothing_lost", ACKED, ()),
@@ -265,9 +317,11 @@ def run(tmp_path: Path) -> Write:
         for problem in more.get("problems", []):
             recorder.line("problems", *problem)
         recorder.close()
-        fault = Injected("redis-killed", "redis", 10 * S, 12 * S, more.get("well_at", 13 * S))
+        fault = Injected(
+            "redis-killed", "redis", 10 * S, 12 * S, more.get("well_at", 13 * S), more.get("is_done", True)
+        )
         files = {
-            "meta.json": {"topics": ["t"], "buffered": []},
+            "meta.json": {"topics": ["t"], "buffered": more.get("buffered", []), "each": more.get("each", [])},
             "faults.jsonl": fault,
             "health.jsonl": Word(11 * S, 11 * S, "degraded", ["redis"]),
             "leftovers.json": more.get("leftovers", []),
@@ -294,6 +348,13 @@ def test_a_whole_run_is_judged_from_its_files(run: Write, tmp_path: Path) -> Non
     assert (felt.failed, felt.first_failure, felt.heals_in, felt.told_in) == (2, 600_000, 500_000, 1 * S)
 
 
+def test_buffered_topics_are_judged_by_their_producers_order(run: Write, tmp_path: Path) -> None:
+    both = [End(number, f"m{number}", "acked", 1, None, None) for number in (7, 8)]
+    acks = [settled(4, "ack", number, 1, "acked") for number in (7, 8)]
+    run([*ONE_AFTER_THE_OTHER, *OTHER_FIRST, *acks], both, [("ack", 11, 11.2, 200)], buffered=["t"])
+    assert [words.partition(":")[0] for words in Verdict(tmp_path).findings.broken] == ["one_producers_order"]
+
+
 @pytest.mark.parametrize(
     ("rule", "more"),
     [
@@ -303,6 +364,8 @@ def test_a_whole_run_is_judged_from_its_files(run: Write, tmp_path: Path) -> Non
         ("heals", {"calls": [("ack", 11, 11.2, 200), ("ack", 40, 40.1, 503), ("ack", 41, 41.1, 200)]}),
         ("nothing_hangs", {"calls": [("ack", 11, 32, 200), ("ack", 33, 33.1, 200)]}),
         ("there_was_traffic", {"story": [], "ends": []}),
+        ("each_had_its_turn", {"each": ["redis-killed", "redis-old"]}),
+        ("each_had_its_turn", {"each": ["redis-killed"], "is_done": False}),
     ],
 )
 def test_what_concerns_the_whole_run_is_seen(run: Write, tmp_path: Path, rule: str, more: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ A stay is a time in which a message surely waited at a known place: after the an
 call began that may have taken or changed it. A poll is held against the stays that began before it and ended after it.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -61,22 +61,21 @@ def _hold_against(poll: Poll, worst: Key, active: list[tuple[Key, int]], history
 
 
 def _judged(history: History, skipped: list[Span], edges: list[Span], findings: Findings) -> Iterator[tuple[Poll, Key]]:
-    held = [(poll.began, poll.ended + LIMBO) for poll in history.polls if _may_hold(poll)]
-    cut_short = [(poll.began, poll.ended) for poll in history.polls if _may_be_cut_short(poll, edges)]
-    spans = merged([*skipped, *held, *cut_short])
-    position = 0
-    for poll in history.polls:
-        if poll.outcome != "ok":
-            continue
-        findings.counts["polls"] += 1
-        while position < len(spans) and spans[position][1] < poll.began:
-            position += 1
-        if position < len(spans) and spans[position][0] < poll.ended:
-            continue
-        findings.counts["polls whose order was judged"] += 1
+    sure = sure_polls(history, skipped, edges)
+    findings.counts["polls"] += sum(poll.outcome == "ok" for poll in history.polls)
+    findings.counts["polls whose order was judged"] += len(sure)
+    for poll in sure:
         _judge_within(poll, history, findings)
         is_full = len(poll.leases) >= poll.limit
         yield poll, _worst(poll.leases) if is_full else (NEVER, NEVER, NEVER)
+
+
+def sure_polls(history: History, skipped: list[Span], edges: list[Span]) -> list[Poll]:
+    """Those beside which nobody can have had messages in his hands that he has not handed out."""
+    held = [(poll.began, poll.ended + LIMBO) for poll in history.polls if _may_hold(poll)]
+    cut_short = [(poll.began, poll.ended) for poll in history.polls if _may_be_cut_short(poll, edges)]
+    unsure = Spans([*skipped, *held, *cut_short])
+    return [poll for poll in history.polls if poll.outcome == "ok" and not unsure.meet(poll.began, poll.ended)]
 
 
 def _may_hold(poll: Poll) -> bool:
@@ -155,6 +154,17 @@ def _taken_at(lease: Lease) -> int:
 
 def _first_lost(history: History, since: int) -> int:
     return min((max(poll.began, since) for poll in lost_polls(history, since, NEVER)), default=NEVER)
+
+
+class Spans:
+    """Times that may overlap, to be asked for many others whether they meet."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._spans = merged(spans)
+
+    def meet(self, began: int, ended: int) -> bool:
+        after = bisect_left(self._spans, (ended, 0))
+        return after > 0 and self._spans[after - 1][1] >= began
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

@@ -110,7 +110,8 @@ def _drive(options: Options, folder: Path, records: Path) -> None:
         buffered = stage.topics[-BUFFERED:]
         for topic in buffered:
             _make_buffered(stage, topic)
-        (records / "meta.json").write_text(json.dumps({"topics": stage.topics, "buffered": buffered}))
+        meta = {"topics": stage.topics, "buffered": buffered, "each": names if options.once else []}
+        (records / "meta.json").write_text(json.dumps(meta))
         watch = Watch(stage.service.port, records)
         run_offset = offset()
         loads = [Load(stage, records, number, options, run_offset) for number in range(PROCESSES)]

@@ -17,6 +17,7 @@ from tests.faults.checker.times import SECOND, now
 PAUSE_S = (1.0, 4.0)  # between two faults, when all is well again
 HEAL_S = 40.0  # waited for at most; the verdict says what is too long
 TOGETHER_ONE_IN = 6
+TRIES = 4  # of a fault that must have its turn
 
 
 class Injected(NamedTuple):
@@ -25,6 +26,7 @@ class Injected(NamedTuple):
     began: int
     ended: int  # when it was mended
     well_at: int  # when /health said so, 0: not within HEAL_S
+    is_done: bool = True
 
 
 class Schedule:
@@ -33,20 +35,27 @@ class Schedule:
     def __init__(self, stage: Stage, names: list[str], seed: str, folder: Path, pace: float) -> None:
         self._stage, self._names, self._pace = stage, names, pace
         self._rng = Random(f"{seed}/faults")
+        self._done: set[str] = set()
         self._file = open(folder / "faults.jsonl", "a")  # noqa: SIM115  open for as long as we run
 
     def run(self, seconds: float, *, once: bool) -> None:
-        """Until the time is over; `once`: or until each fault had its turn."""
+        """Until the time is over; `once`: or until each fault had its turn. What could not be done is tried again."""
         deadline = time.monotonic() + seconds
-        for number, name in enumerate(self._order()):
-            if time.monotonic() > deadline or (once and number >= len(self._names)):
+        for name in self._each_once() if once else self._for_ever():
+            if time.monotonic() > deadline:
                 break
             if name:
                 self._inject(name, None if once else self._another(name))
             time.sleep(self._rng.uniform(*PAUSE_S) * self._pace)
         self._file.close()
 
-    def _order(self) -> Iterator[str]:
+    def _each_once(self) -> Iterator[str]:
+        for _ in range(TRIES):
+            names = [name for name in self._names if name not in self._done]
+            self._rng.shuffle(names)
+            yield from names
+
+    def _for_ever(self) -> Iterator[str]:
         while self._names:
             names = list(self._names)
             self._rng.shuffle(names)
@@ -66,7 +75,7 @@ class Schedule:
         holds = {}
         for each, steps in faults:
             began[each] = now()
-            holds[each] = self._step(steps) or Hold("it could not be done", 0)
+            holds[each] = self._step(steps) or Hold("it could not be done", 0, is_done=False)
         time.sleep(max(hold.seconds for hold in holds.values()) * self._pace)
         ended = {}
         for each, steps in reversed(faults):
@@ -74,7 +83,8 @@ class Schedule:
             ended[each] = now()
         well_at = now() if self._stage.until_well(HEAL_S) else 0
         for each, _ in faults:
-            one = Injected(each, holds[each].what, began[each], ended[each], well_at)
+            one = Injected(each, holds[each].what, began[each], ended[each], well_at, holds[each].is_done)
+            self._done |= {each} if one.is_done else set()
             self._file.write(json.dumps(one) + "\n")
         self._file.flush()
         healing = (well_at - max(ended.values())) / SECOND

@@ -11,9 +11,10 @@ from tests.faults.checker.ending import ends, leftovers
 from tests.faults.checker.faults import FAULTS
 from tests.faults.checker.findings import Findings
 from tests.faults.checker.history import History
-from tests.faults.checker.order import Span, judge_order
+from tests.faults.checker.order import Span, Spans, judge_order
 from tests.faults.checker.rules import judge_messages
 from tests.faults.checker.schedule import Injected, injected
+from tests.faults.checker.sequence import judge_sequences
 from tests.faults.checker.timeline import Felt, degraded, lines, summary, timeline
 from tests.faults.checker.times import SECOND
 from tests.faults.checker.watch import words
@@ -21,13 +22,14 @@ from tests.faults.checker.watch import words
 LONGEST_CALL_S, LONGEST_HEALING_S = 20.0, 20.0  # a process of the API that starts takes long on a busy machine
 AFTER_S = 2
 EDGE_S = 0.3
+PUSHED_S = 5
 
 
 class Verdict:
     def __init__(self, folder: Path) -> None:
         meta = json.loads((folder / "meta.json").read_text())
         self.findings = Findings()
-        self._folder, self._buffered = folder, set(meta["buffered"])
+        self._folder, self._buffered, self._each = folder, set(meta["buffered"]), set(meta.get("each", ()))
         self._faults = injected(folder)
         health = list(words(folder))
         self.felt = timeline(folder, self._faults, health)
@@ -59,8 +61,11 @@ class Verdict:
         for topic in topics:
             history = History(topic, record.lines(self._folder, topic))
             judge_messages(history, self.findings)
-            if topic not in self._buffered:
-                judge_order(history, skipped, self.findings, _edges(self._faults))
+            edges = _edges(self._faults)
+            if topic in self._buffered:
+                judge_sequences(history, skipped, self.findings, edges, _forgotten(self._faults))
+            else:
+                judge_order(history, skipped, self.findings, edges)
             stored |= judge_end(history, ends(self._folder, topic), self.findings)
         judge_keys(record.lines(self._folder, "keys"), stored, self.findings)
 
@@ -71,6 +76,8 @@ class Verdict:
             self.findings.broke("no_surprises", _shown(problem))
         for one in self.felt:
             _judge_felt(one, self.findings)
+        for name in sorted(self._each - {fault.name for fault in self._faults if fault.is_done}):
+            self.findings.broke("each_had_its_turn", f"{name} was never done")
         if not self.findings.counts["messages promised"]:
             self.findings.broke("there_was_traffic", "no message was taken at all")
 
@@ -92,6 +99,21 @@ def _unordered(faults: list[Injected]) -> list[Span]:
 def _edges(faults: list[Injected]) -> list[Span]:
     """When a fault begins, and when it ends: then a poll may have a claim that works, and one that fails."""
     return [(at, at + round(EDGE_S * SECOND)) for one in faults for at in (one.began, one.ended)]
+
+
+def _forgotten(faults: list[Injected]) -> list[Span]:
+    """When Redis may have lost what lay in it, until that surely was pushed again; and when a process of the API ended
+    beside a move: for what it had logged for the old shard, another does not wait."""
+    moves = Spans((one.began, one.ended + PUSHED_S * SECOND) for one in faults if one.name.startswith("slot-"))
+    return [
+        (one.began, max(one.ended, one.well_at) + PUSHED_S * SECOND)
+        for one in faults
+        if FAULTS[one.name].forgets or (_may_end_a_connection(one) and moves.meet(one.began, one.ended))
+    ]
+
+
+def _may_end_a_connection(one: Injected) -> bool:
+    return one.name.startswith(("api-", "dies-"))
 
 
 def _shown(problem: list[Any]) -> str:

@@ -12,6 +12,7 @@ from tests.faults.checker.stage import Stage
 class Hold(NamedTuple):
     what: str
     seconds: float
+    is_done: bool = True  # False: it could not be done this time
 
 
 Inject = Callable[[Stage, Random], Iterator[Hold]]
@@ -23,6 +24,7 @@ class Fault:
     inject: Inject
     needs_disk: bool = False
     order_is_promised: bool = True  # while /health says OK
+    forgets: bool = False  # Redis may lose what it was given
 
     @property
     def what(self) -> str:

@@ -7,7 +7,7 @@ from tests.faults.checker.faults.catalogue import Hold, fault
 from tests.faults.checker.stage import Stage
 
 
-@fault("redis-killed")
+@fault("redis-killed", forgets=True)
 def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     """SIGKILL of Redis, which stays down for a while"""
     stage.redis.kill(stays_down=True)
@@ -23,14 +23,14 @@ def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     stage.redis.resume()
 
 
-@fault("redis-flushed")
+@fault("redis-flushed", forgets=True)
 def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     """FLUSHALL"""
     stage.redis.tell("FLUSHALL")
     yield Hold("redis", 0.2)
 
 
-@fault("redis-old")
+@fault("redis-old", forgets=True)
 def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     """Redis is killed and comes back with the file that it had some seconds ago"""
     stage.redis.keep_a_copy()
@@ -40,7 +40,7 @@ def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     stage.redis.start()
 
 
-@fault("redis-disk-full", needs_disk=True)
+@fault("redis-disk-full", needs_disk=True, forgets=True)
 def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     """The disk of Redis is full"""
     disk = stage.redis.disk

@@ -85,7 +85,7 @@ def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     yield Hold("celery", 0.3)
 
 
-@fault("everything-killed")
+@fault("everything-killed", forgets=True)
 def _(stage: Stage, rng: Random) -> Iterator[Hold]:
     """SIGKILL of all servers and of the API at the same time"""
     for server in stage.servers.values():

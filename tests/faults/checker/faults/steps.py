@@ -36,7 +36,7 @@ def _dies(point: str) -> None:
             time.sleep(0.01)
         is_hit = not file.exists()
         file.unlink(missing_ok=True)
-        yield Hold("a process" if is_hit else "nobody came there", 0.3)
+        yield Hold("a process" if is_hit else "nobody came there", 0.3, is_hit)
 
     dies.__doc__ = f"SIGKILL of whoever is {WORDS[point]}"
 
