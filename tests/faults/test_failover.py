@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.sentinels import Sentinels
+from tests.faults.test_buffered import Producer, make_buffered
 from tests.faults.traffic import Traffic
 from tests.service import Service
 
@@ -70,7 +71,8 @@ def test_a_failover_loses_no_message_and_delivery_goes_on(
 ) -> None:
     assert wake_up_ms(service) < 200
     before = sentinels.master()
-    with Traffic(service) as traffic:
+    make_buffered(service, "failover")
+    with Producer(service, "failover") as producer, Traffic(service) as traffic:
         time.sleep(2)
         began = time.monotonic()
         sentinels.servers[0].send_signal(number)
@@ -81,8 +83,11 @@ def test_a_failover_loses_no_message_and_delivery_goes_on(
         print(f"well {time.monotonic() - began:.1f} s after the master's end; slowest call {traffic.slowest_s:.1f} s")
         time.sleep(5)  # the ear has noticed by then
         sentinels.servers[0].send_signal(signal.SIGCONT)
+        taken = len(producer.promised)
+        service.until(lambda: len(producer.promised) > taken, 10, "buffered topics take messages again")
         time.sleep(1)
     traffic.verdict()
+    producer.verdict()
     assert traffic.slowest_s < 5
     assert wake_up_ms(service) < 200, "nobody hears of arrivals"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.checker.disks import Disk
+from tests.faults.test_buffered import Producer, make_buffered
 from tests.faults.traffic import Traffic
 from tests.service import Service
 
@@ -44,17 +45,22 @@ def is_well(service: Service) -> bool:
 
 
 def test_a_full_disk_loses_nothing_and_heals_when_there_is_room(service: Service, disk: Disk) -> None:
-    with Traffic(service) as traffic:
+    make_buffered(service, "full")
+    with Producer(service, "full") as producer, Traffic(service) as traffic:
         time.sleep(1)
         disk.fill()
         with service.client() as http:
             body = [{"namespace": "default", "topic": "large", "body": LARGE}] * 20
             service.until(lambda: http.post("/enqueue", json=body).status_code == 503, 60, "the disk is full")
+        service.until(lambda: bool(producer.refused), 20, "buffered topics refuse messages")
         time.sleep(5)
         disk.clear()
         healing = service.until(lambda: is_well(service), 20, "it is well again")
         print(f"well {healing:.1f} s after there was room; slowest call {traffic.slowest_s:.1f} s")
         acked = len(traffic.acked)
+        taken = len(producer.promised)
         service.until(lambda: len(traffic.acked) > acked + 20, 10, "delivery goes on")
+        service.until(lambda: len(producer.promised) > taken + 20, 10, "buffered topics take messages again")
     traffic.verdict()
+    producer.verdict()
     assert service.stop() == 0

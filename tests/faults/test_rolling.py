@@ -19,6 +19,7 @@ import pytest
 
 from mqueue.core import tokens
 from mqueue.core.conf import ROOT
+from tests.faults.test_buffered import Producer, make_buffered
 from tests.servers import running, worker_number
 from tests.service import SECRET, START_S, Service
 
@@ -142,13 +143,16 @@ def restart(service: Service) -> "subprocess.CompletedProcess[str]":
 def test_every_process_is_renewed_and_no_request_fails(service: Service) -> None:
     before = workers(service), service.pid_of("daemons"), service.pid_of("celery")
     parent = service.pid_of("api")
-    with Clients(service) as clients:
+    make_buffered(service, "buffered")
+    with Clients(service) as clients, Producer(service, "buffered") as producer:
         time.sleep(0.5)
         done = restart(service)
         assert done.returncode == 0, done.stderr + service.output()[-2000:]
         time.sleep(0.5)
     after = workers(service), service.pid_of("daemons"), service.pid_of("celery")
     assert clients.failures == []
+    assert (producer.refused, producer.in_doubt) == ([], set())
+    producer.verdict()
     assert all(set(client.statuses) == {200} and client.statuses[200] > 20 for client in clients.all)
     assert sum(client.refused for client in clients.all) == 0
     assert all(client.lines > 1 for client in clients.all)  # whoever kept his connection was told that it ends
