@@ -31,6 +31,13 @@ class Found:
     seen: int  # about how many letters it looked at
     is_whole: bool  # False: it stopped because its time was over, and not because it had found enough
 
+    def head(self, limit: int) -> "Found":
+        """What a search for so many would have found."""
+        if len(self.lines) <= limit:
+            return self
+        lines = self.lines[:limit]
+        return Found(lines, lines[-1].place, self.seen, is_whole=True)
+
 
 class DeadSearch:
     def __init__(self, cluster: Cluster) -> None:

@@ -42,8 +42,12 @@ def as_query(wanted: DeadFilter, **more: str) -> str:
 
 
 def count(namespace: str, wanted: DeadFilter) -> str:
-    """As it can be said: the number, or that there are more."""
     most, is_all = bridge().call(lambda plane: plane.engine.dead_search.count(namespace, wanted, MOST_COUNTED))
+    return as_count(most, is_all=is_all)
+
+
+def as_count(most: int, *, is_all: bool) -> str:
+    """As it can be said: the number, or that there are more."""
     return f"{most:,}" if is_all else f"{most:,}+"
 
 
@@ -55,10 +59,13 @@ class LettersPage(SupportView):
         wanted = filter_of(request.GET)
         after = place_of(request.GET.get("after", ""))
 
-        async def search(plane: Plane) -> Found:
-            return await plane.engine.dead_search.search(home.name, wanted, after, A_PAGE)
+        most = MOST_COUNTED if after == TOP else A_PAGE  # the first page says how many there are, too
 
-        found = bridge().call(search)
+        async def search(plane: Plane) -> Found:
+            return await plane.engine.dead_search.search(home.name, wanted, after, most)
+
+        whole = bridge().call(search)
+        found = whole.head(A_PAGE)
         below = as_query(wanted, after=found.next.written()) if found.next else ""
         return self.page(
             f"Dead letters of {home.name}",
@@ -70,7 +77,7 @@ class LettersPage(SupportView):
             is_first=after == TOP,
             in_time=found.is_whole,
             seen=found.seen,
-            matching=count(home.name, wanted) if after == TOP else "",
+            matching=as_count(len(whole.lines), is_all=whole.next is None) if after == TOP else "",
             reasons=("max_retries", "expired", "rejected"),
         )
 
