@@ -39,22 +39,29 @@ NAMES = tuple(FLOODS)
 
 
 def scene(stage: Stage, names: set[str]) -> list[Row]:
+    """What knows no bounds leaves millions of rows behind, and a service that is busy with them: it has its own."""
+    tame = [name for name in NAMES if name in names and name in CEILINGS]
+    wild = [name for name in NAMES if name in names and name not in CEILINGS]
+    return [row for group in (tame, wild) if group for row in beside(stage, group)]
+
+
+def beside(stage: Stage, names: list[str]) -> list[Row]:
     """In each round the neighbour alone, and then beside each flood."""
     seconds = max(stage.seconds, LEAST_S) if stage.seconds >= 1 else stage.seconds
     alone = {verb: Series(f"{verb} of {RATE} a second, p99, alone") for verb in VERBS}
-    beside = {name: {verb: Series(f"{verb}, p99, {TITLES[name]}") for verb in VERBS} for name in NAMES if name in names}
+    found = {name: {verb: Series(f"{verb}, p99, {TITLES[name]}") for verb in VERBS} for name in names}
     with Service() as service:
         measured = partial(measure, service, seconds)
         for _ in range(stage.rounds):
             note(alone, try_once(stage, "the neighbour alone", measured))
-            for name, series in beside.items():
+            for name, series in found.items():
                 quota = RATE * TIMES * 6 if name == "fairness_quota" else None
                 set_quotas(service, FLOOD, messages_per_minute=quota)
                 with flooding(service, FLOODS[name]):
                     note(series, try_once(stage, f"the neighbour {TITLES[name]}", measured))
     return [
         Row(f"{name}_{verb}", series[verb].title, "us", series[verb], alone[verb], at_most=CEILINGS.get(name))
-        for name, series in beside.items()
+        for name, series in found.items()
         for verb in VERBS
     ]
 
