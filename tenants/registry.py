@@ -2,6 +2,8 @@
 
 A topic or a namespace that was deleted keeps its row and number, since rows on the shards carry it and processes know
 it; its next message makes it again.
+
+Nothing here is prepared: a plan that was kept from when there were few topics reads all of them for each name.
 """
 
 from collections import Counter
@@ -58,7 +60,7 @@ WHERE n.name = %(namespace)s AND s.deleted_at IS NULL
 
 async def find_topics(connection: AsyncConnection[Any], names: Iterable[Name]) -> dict[Name, int]:
     """Those that exist, or existed."""
-    return _by_name(await (await connection.execute(FIND, _columns(names))).fetchall())
+    return _by_name(await (await connection.execute(FIND, _columns(names), prepare=False)).fetchall())
 
 
 async def make_topics(
@@ -68,11 +70,11 @@ async def make_topics(
     they cannot lock crosswise. Answers all of them but those whose namespace is missing."""
     columns = _columns(sorted(names))
     if with_namespaces:
-        await connection.execute(MAKE_NAMESPACES, columns)
-        await connection.execute(REVIVE_NAMESPACES, columns)
-    await connection.execute(MAKE_TOPICS, columns)
-    await connection.execute(REVIVE_TOPICS, columns)
-    return _by_name(await (await connection.execute(FIND_LIVE, columns)).fetchall())
+        await connection.execute(MAKE_NAMESPACES, columns, prepare=False)
+        await connection.execute(REVIVE_NAMESPACES, columns, prepare=False)
+    await connection.execute(MAKE_TOPICS, columns, prepare=False)
+    await connection.execute(REVIVE_TOPICS, columns, prepare=False)
+    return _by_name(await (await connection.execute(FIND_LIVE, columns, prepare=False)).fetchall())
 
 
 async def exceeded(connection: AsyncConnection[Any], names: Iterable[Name], most: Mapping[str, int]) -> str | None:
@@ -83,7 +85,8 @@ async def exceeded(connection: AsyncConnection[Any], names: Iterable[Name], most
         return None
     namespaces = sorted({namespace for namespace, _ in limited})
     await connection.execute(LOCK_NAMESPACES, {"namespaces": namespaces})
-    new = limited - _by_name(await (await connection.execute(NOT_DELETED, _columns(limited))).fetchall()).keys()
+    there = await connection.execute(NOT_DELETED, _columns(limited), prepare=False)
+    new = limited - _by_name(await there.fetchall()).keys()
     for namespace, wanted in Counter(namespace for namespace, _ in new).items():
         row = await (await connection.execute(COUNT_TOPICS, {"namespace": namespace})).fetchone()
         if row and row[0] + wanted > most[namespace]:
