@@ -7,9 +7,11 @@ class Bodies:
     def __init__(self, most: int) -> None:
         self._most, self._held = most, 0
 
-    def take(self, size: int) -> bool:
-        """Whether there is room for so many bytes more; the first body always finds some."""
-        if self._held and self._held + size > self._most:
+    def take(self, size: int, *, is_known: bool = True) -> bool:
+        """Whether there is room for so many bytes more; the first body always finds some. Of whom nobody can tell yet
+        who he is, half of the room is kept."""
+        most = self._most if is_known else self._most // 2
+        if self._held and self._held + size > most:
             return False
         self._held += size
         return True

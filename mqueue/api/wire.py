@@ -22,7 +22,7 @@ from mqueue.api.fastlane import FastLane
 from mqueue.api.handlers import Answer
 from mqueue.api.presence import Present, first
 from mqueue.api.problems import problem
-from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, Overloaded, TooLarge
+from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, Overloaded, TooLarge, UnknownKey
 from mqueue.core.messages import MAX_REQUEST
 from mqueue.core.principals import Principal
 
@@ -49,8 +49,8 @@ class Exchange(Present):
     """One request of the data plane and its answer; uvicorn takes it for one of its cycles."""
 
     __slots__ = (
-        "body", "counted", "disconnected", "error", "headers", "is_whole", "keep_alive", "method", "path", "query",
-        "response_complete", "size", "task", "wire",
+        "body", "counted", "disconnected", "error", "headers", "is_known", "is_whole", "keep_alive", "method", "path",
+        "query", "response_complete", "size", "task", "wire",
     )  # fmt: skip
     message_event = _NoEvent()
 
@@ -60,6 +60,7 @@ class Exchange(Present):
         self.size = self.counted = 0  # bytes that came, and those that count among the bodies that are held
         self.keep_alive = True
         self.is_whole = self.disconnected = self.response_complete = False
+        self.is_known: bool | None = None  # who sends it; asked when it becomes large
         self.error: MqueueError | None = None  # it is refused before it is here as a whole
         self.task: asyncio.Task[None] | None = None
 
@@ -316,10 +317,24 @@ class Wire(HttpToolsProtocol):
     def _count(self, exchange: Exchange) -> None:
         if exchange.size > MAX_REQUEST:
             self._refuse(exchange, TooLarge(f"The request is over {MAX_REQUEST} bytes"))
-        elif not self.bodies.take(exchange.size - exchange.counted):
+            return
+        if exchange.is_known is None:
+            try:
+                exchange.is_known = self._is_known(exchange)
+            except MqueueError as error:  # before the rest of it is held
+                self._refuse(exchange, error)
+                return
+        if not self.bodies.take(exchange.size - exchange.counted, is_known=exchange.is_known):
             self._refuse(exchange, Overloaded())
         else:
             exchange.counted = exchange.size
+
+    def _is_known(self, exchange: Exchange) -> bool:
+        """Whether its credential holds; a key that this process does not know is looked for when all of it is here."""
+        try:
+            return self.lane is not None and self.lane.plane.verify(exchange.headers) is not None
+        except UnknownKey:
+            return False
 
     def _give_back(self, exchange: Exchange) -> None:
         self.bodies.give_back(exchange.counted)

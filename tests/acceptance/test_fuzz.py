@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 import h11
 import httpx
+import jwt
 import psutil
 import pytest
 
@@ -316,3 +317,30 @@ def test_large_bodies_at_once_stay_within_bounds(service: Service, namespace: st
             time.sleep(0.1)
         assert answer.status_code == 200, answer.text
         assert len(answer.json()) == 60
+
+
+@once
+@pytest.mark.parametrize("credential", ["", "authorization: Bearer a.b.c\r\n", "x-api-key: nobody\r\n", "unknown kid"])
+def test_large_bodies_of_nobody_take_no_room_from_others(service: Service, namespace: str, credential: str) -> None:
+    """They stop short of their end. Who is nobody is told so; of whom nobody knows yet, half of the room is kept."""
+    if credential == "unknown kid":
+        token = jwt.encode({"sub": "x", "exp": time.time() + 60}, "secret" * 8, headers={"kid": "unknown"})
+        credential = f"authorization: Bearer {token}\r\n"
+    size = MAX_REQUEST - 1000
+    head = f"POST /enqueue HTTP/1.1\r\nhost: x\r\n{credential}content-length: {size}\r\n\r\n".encode()
+    lines = []
+    try:
+        for _ in range(20):
+            line = socket.create_connection(("127.0.0.1", service.port), timeout=ANSWER_S)
+            lines.append(line)
+            with contextlib.suppress(ConnectionError):
+                line.sendall(head)
+                for _ in range(15):
+                    line.sendall(b" " * 2**20)
+        with service.client() as http:
+            large = [{"namespace": namespace, "topic": "large", "body": "x" * 200_000} for _ in range(60)]
+            for _ in range(5):
+                assert http.post("/enqueue", json=large).status_code == 200
+    finally:
+        for line in lines:
+            line.close()
