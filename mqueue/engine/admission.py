@@ -1,10 +1,11 @@
 """Enqueues within quotas: all of a request, or nothing. What was admitted and not added is given back."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from mqueue.core import metrics
-from mqueue.core.errors import QuotaExceeded, TooLarge
+from mqueue.core.errors import QuotaExceeded, ShardUnavailable, TooLarge
 from mqueue.core.gcra import Ask, Refusal, per_minute
 from mqueue.core.messages import Message
 from mqueue.engine.buckets import Buckets
@@ -15,6 +16,7 @@ from tenants.snapshot import Quotas
 
 FULL_RETRY_S = 1.0  # nobody knows when there will be room
 Enqueue = Callable[[str, Sequence[Message]], Awaitable[Enqueued]]
+Repeated = Callable[[Sequence[Message]], Awaitable[Enqueued | None]]
 
 
 @dataclass(slots=True)
@@ -28,18 +30,26 @@ class Part:
 
 
 class Admission:
-    def __init__(self, settings: SettingsCache, buckets: Buckets, levels: Levels, enqueue: Enqueue) -> None:
-        self._settings, self._buckets, self._levels, self._enqueue = settings, buckets, levels, enqueue
+    def __init__(
+        self, settings: SettingsCache, buckets: Buckets, levels: Levels, enqueue: Enqueue, repeated: Repeated
+    ) -> None:
+        self._settings, self._buckets, self._levels = settings, buckets, levels
+        self._enqueue, self._repeated = enqueue, repeated
 
     async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
         parts = self._parts(messages)
         if not parts:
             return await self._enqueue(producer, messages)
-        for part in parts:
-            _require_possible(part)
         asks = [ask for part in parts for ask in _asks(part)]
-        await self._take(asks)
-        rooms = await self._reserve(parts, asks)
+        try:
+            for part in parts:
+                _require_possible(part)
+            await self._take(asks)
+            rooms = await self._reserve(parts, asks)
+        except (QuotaExceeded, TooLarge):
+            if found := await self._answer_again(messages):
+                return found
+            raise
         try:
             result = await self._enqueue(producer, messages)
         except Exception:
@@ -47,6 +57,12 @@ class Admission:
             raise
         await self._settle(parts, rooms, messages, result)
         return result
+
+    async def _answer_again(self, messages: Sequence[Message]) -> Enqueued | None:
+        """Whoever asks again since an answer was lost is not refused for what he has added himself."""
+        with contextlib.suppress(ShardUnavailable):
+            return await self._repeated(messages)
+        return None
 
     def _parts(self, messages: Sequence[Message]) -> list[Part]:
         limited, parts = self._settings.limited, dict[str, Part]()

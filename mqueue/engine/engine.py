@@ -41,7 +41,8 @@ class Engine:
         dequeuing = Dequeuing(self.cluster, topics, hot, throttle, weights)
         settling = Settling(self.cluster, topics, hot, weights)
         self.enqueue, self.dequeue = enqueuing.enqueue, dequeuing.dequeue
-        self.enqueue_within_quotas = Admission(self.settings, buckets, levels, self.enqueue).enqueue
+        admission = Admission(self.settings, buckets, levels, self.enqueue, enqueuing.repeated)
+        self.enqueue_within_quotas = admission.enqueue
         self.ack, self.nack = settling.ack, settling.nack
         self.extend, self.release = settling.extend, settling.release
         self.dead = DeadLetters(self.cluster, topics, hot)

@@ -81,6 +81,17 @@ class Enqueuing:
         request.result.in_doubt.sort()
         return request.result
 
+    async def repeated(self, messages: Sequence[Message]) -> Enqueued | None:
+        """The answer, if each of them repeats a key whose message is there: that adds nothing, and needs no room."""
+        keys = [(message.namespace, key) for message in messages if (key := message.idempotency_key) is not None]
+        if len(keys) < len(messages):
+            return None
+        found = await self._keys.named(keys)
+        if not found.keys() >= set(keys):
+            return None
+        await self._offer_again({c.id: c.silent_topic for c in found.values() if c.silent_topic is not None})
+        return Enqueued([found[key].id for key in keys], there=list(range(len(keys))))
+
     async def _buffer(self, request: "_Request") -> list[int]:
         """Those that have to be committed: a key is decided by a commit, whatever its topic."""
         patience, slots = Patience(self._cluster), frozenset(map(slot_of_id, request.ids))

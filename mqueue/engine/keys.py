@@ -61,6 +61,19 @@ class Keys:
                     claim.error = error
                 return
 
+    async def named(self, keys: Iterable[Key]) -> dict[Key, Claim]:
+        """Of those whose message surely is there, which one it is. Nothing is taken."""
+        parts = self._parts((Claim(key, 0, 0) for key in set(keys)), [])
+        found = {}
+        for shard, part in parts.items():
+            for namespace, key, number, topic, confirmed, held_s in await fetch(
+                shard, statement("key_owners"), _columns(part)
+            ):
+                if confirmed and held_s * 1000 < self._window_ms:
+                    silent = topic if held_s < OFFERED_S else None
+                    found[namespace, key] = Claim((namespace, key), number, topic, is_there=True, silent_topic=silent)
+        return found
+
     async def confirm(self, claims: Iterable[Claim]) -> None:
         """Best effort: an unconfirmed key costs its next user a look."""
         parts = self._parts(claims, [])

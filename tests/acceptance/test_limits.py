@@ -62,6 +62,26 @@ def test_what_was_there_already_or_cannot_be_read_costs_nothing(http: httpx.Clie
     refused(add(http, namespace))
 
 
+def test_whoever_asks_again_is_answered_though_there_is_no_room_for_more(http: httpx.Client, namespace: str) -> None:
+    """His first answer was lost, and what he wanted is there."""
+    limit(http, namespace, max_stored=1, messages_per_minute=20)
+    first = add(http, namespace, idempotency_key="k")
+    assert first.status_code == 200
+    for again in (
+        add(http, namespace, idempotency_key="k"),
+        add(http, namespace, idempotency_key="k", topic="another"),
+        add(http, namespace, 3, idempotency_key="k"),  # more than one minute's burst
+    ):
+        assert again.status_code == 200, again.text
+        assert set(again.json()) == set(first.json())
+        assert again.headers["mqueue-duplicates"] == str(len(again.json()))
+    refused(add(http, namespace, idempotency_key="new"))
+    refused(add(http, namespace))
+    mixed = [{"namespace": namespace, "topic": "t", "body": 1, "idempotency_key": key} for key in ("k", "new")]
+    assert http.post("/enqueue", json=mixed).status_code in (413, 429)
+    assert depth(http, namespace)["ready"] == 1
+
+
 def test_bytes_count_as_they_are_stored(http: httpx.Client, namespace: str) -> None:
     limit(http, namespace, bytes_per_minute=6_000)
     is_problem(add(http, namespace, body="x" * 599), 413, "too_large")
