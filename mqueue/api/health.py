@@ -36,10 +36,12 @@ class Health:
         shards = [self._part(shard.trouble) for shard in cluster.shards]
         wal = self._part(self._wal_trouble())
         well = all(part["status"] == "OK" for part in (control, redis_, wal, *shards))
+        uptime_s = time.monotonic() - self._began
         body = {
             "status": "OK" if well else "degraded",
             "version": __version__,
-            "uptime_s": round(time.monotonic() - self._began, 1),
+            "uptime": round(uptime_s, 1),
+            "uptime_ms": int(uptime_s * 1000),
             "control": control,
             "shards": [{"shard": number} | part for number, part in enumerate(shards)],
             "redis": redis_,

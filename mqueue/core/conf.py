@@ -225,8 +225,6 @@ def _api(reader: "_Reader") -> Api:
 def _check_tls(reader: "_Reader", cert: Path, key: Path) -> None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
-        if b"-----BEGIN PRIVATE KEY-----" not in key.read_bytes():
-            reader.problem("TLS_KEY_FILE", "has to be PKCS #8: openssl pkcs8 -topk8 -nocrypt -in old.key -out new.key")
     except OSError as error:  # ssl.SSLError is one
         reader.problem("TLS_CERT_FILE", f"and TLS_KEY_FILE are no certificate with its key: {error}")
 

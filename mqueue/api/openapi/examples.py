@@ -41,7 +41,8 @@ STATS: Json = {
 HEALTH: Json = {
     "status": "degraded",
     "version": "0.1.0",
-    "uptime_s": 86.4,
+    "uptime": 86.4,
+    "uptime_ms": 86_412,
     "control": {"status": "OK"},
     "shards": [{"shard": 0, "status": "OK"}, {"shard": 1, "status": "down", "detail": "the connection was lost"}],
     "redis": {"status": "OK"},

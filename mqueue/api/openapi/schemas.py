@@ -88,7 +88,8 @@ ANSWERS: Json = {
         {
             "status": {"enum": ["OK", "degraded"]},
             "version": TEXT,
-            "uptime_s": {"type": "number"},
+            "uptime": {"type": "number", "description": "In seconds."},
+            "uptime_ms": {"type": "integer"},
             "control": ref("Part"),
             "shards": array(ref("Part")),
             "redis": ref("Part"),
