@@ -1,8 +1,8 @@
 """Guessing passwords is slow, whoever guesses, and nobody is locked out by it who was here before.
 
 An attempt counts before the password is looked at, for the account and for the address that it comes from; too many in
-An attempt counts before the password is looked at, for the account and for the address it comes from; too many in
-that says so, and counts for itself alone: an attacker who fills an account's or an address's count does not touch it.
+fifteen minutes are refused. A browser that has logged in to an account before carries a cookie that says so, and counts
+for itself alone: an attacker who fills an account's or an address's count does not touch it.
 """
 
 import hashlib

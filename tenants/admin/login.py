@@ -5,6 +5,7 @@ import math
 
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
@@ -17,7 +18,7 @@ PATH = "/admin/login/"
 def login(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return admin.site.login(request)
-    account, address = request.POST.get("username", ""), request.META.get("REMOTE_ADDR") or ""
+    account, address = account_of(request), request.META.get("REMOTE_ADDR") or ""
     attempt = Attempt(account, address, request.COOKIES.get(COOKIE, ""))
     if wait_s := attempt.begin():
         log.warning("too many logins failed: refused one from %s for %d s", address or "nowhere", wait_s)
@@ -35,6 +36,11 @@ def login(request: HttpRequest) -> HttpResponse:
             samesite="Strict",
         )
     return answer
+
+
+def account_of(request: HttpRequest) -> str:
+    """As the form reads it: blanks around a name and letters of full width are no other account, and no other count."""
+    return str(AuthenticationForm().fields["username"].to_python(request.POST.get("username", "")))
 
 
 def _refused(request: HttpRequest, wait_s: int) -> HttpResponse:

@@ -71,6 +71,21 @@ def test_after_too_many_failures_no_password_is_looked_at(
     assert log_in(new_browser(), name, password).status_code == 429
 
 
+def test_an_account_has_one_count_however_its_name_is_typed(
+    new_browser: Callable[..., httpx.Client], person: tuple[str, str]
+) -> None:
+    name, password = person
+    wide = "".join(chr(ord(one) + 0xFEE0) for one in name)
+    typed = [name, f" {name}", f"{name}\t", wide]
+    own = new_browser()
+    assert log_in(own, wide, password).status_code == 302
+    for n in range(MOST_OF_ACCOUNT):
+        assert log_in(new_browser(), typed[n % 4], "wrong").status_code == 200
+    assert [log_in(new_browser(), one, password).status_code for one in typed] == [429] * 4
+    del own.cookies["sessionid"]
+    assert log_in(own, f"{name} ", password).status_code == 302  # it is known, too
+
+
 def test_who_has_logged_in_before_is_not_locked_out(
     new_browser: Callable[..., httpx.Client], person: tuple[str, str], service: Service
 ) -> None:
