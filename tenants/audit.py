@@ -1,4 +1,4 @@
-"""What was changed, by whom: written with the change, or not at all."""
+"""What was changed, by whom: written with the change, or not at all; before it, where the change is made elsewhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,10 +31,10 @@ def take_turn() -> None:
 
 def note(
     asker: Asker, action: str, namespace: str, target: str, *, before: Struct | None = None, after: Struct | None = None
-) -> None:
+) -> AuditEntry:
     """Records as they are answered: before is None for what was made, after for what is gone. Never a secret."""
     assert connection.in_atomic_block, "an act and its record are one transaction"
-    AuditEntry.objects.create(
+    return AuditEntry.objects.create(
         actor=asker.name,
         via=asker.via,
         action=action,
@@ -43,3 +43,8 @@ def note(
         before=msgspec.to_builtins(before),
         after=msgspec.to_builtins(after),
     )
+
+
+def end(line: AuditEntry, after: Struct) -> None:
+    """What came of an act outside the control database. Its line was there before it began: nothing is done unseen."""
+    AuditEntry.objects.filter(pk=line.pk).update(after=msgspec.to_builtins(after))

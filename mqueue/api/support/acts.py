@@ -5,16 +5,17 @@ from collections import defaultdict
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from mqueue.api.bridge import bridge
 from mqueue.api.plane import Plane
 from mqueue.api.support.base import SupportView
 from mqueue.api.support.letters import as_query, count, filter_of
 from mqueue.core import names
-from mqueue.core.errors import Invalid
+from mqueue.core.errors import Invalid, MqueueError
 from mqueue.core.messages import DeadChoice
 from mqueue.core.searches import DeadFilter
+from mqueue.engine.dead import PORTION
 from tenants import access, audit, jobs
 from tenants.rules import DELETE, OPERATOR, REPLAY
 
@@ -22,11 +23,13 @@ MOST_CHOSEN = 1000
 WORDS = {REPLAY: ("Requeue", "requeued"), DELETE: ("Delete", "deleted")}
 
 
-class Acted(Struct, frozen=True):
-    """As the audit log keeps it."""
+class Acted(Struct):
+    """As the audit log keeps it. It is on record before it begins, and how many are known to be done afterwards: where
+    that is missing, the process did not live to say it."""
 
     chosen: dict[str, list[int]]
-    done: int
+    done: int | UnsetType = UNSET
+    error: str | UnsetType = UNSET
 
 
 class ActPage(SupportView):
@@ -41,13 +44,23 @@ class ActPage(SupportView):
         if "confirmed" not in request.POST:
             title = f"{WORDS[verb][0]} {sum(map(len, chosen.values())):,} dead letters?"
             return self.page(title, verb=verb, word=WORDS[verb][0], chosen=chosen)
-        with transaction.atomic():  # where the act fails, there is no line of it
-            done = bridge().call(lambda plane: act(plane, self.asker.name, home.name, verb, chosen))
-            ids = [number for numbers in chosen.values() for number in numbers]
-            target = str(ids[0]) if len(ids) == 1 else f"{len(ids)} dead letters"
-            audit.note(self.asker, f"dead.{verb}", home.name, target, after=Acted(chosen, done))
-        self.say(f"{done:,} dead letters {WORDS[verb][1]}.")
+        acted = self._on_record(home.name, verb, Acted(chosen))
+        self.say(f"{acted.done:,} dead letters {WORDS[verb][1]}.")
         return redirect("support:letters", home.name)
+
+    def _on_record(self, namespace: str, verb: str, acted: Acted) -> Acted:
+        ids = [number for numbers in acted.chosen.values() for number in numbers]
+        target = str(ids[0]) if len(ids) == 1 else f"{len(ids)} dead letters"
+        with transaction.atomic():
+            line = audit.note(self.asker, f"dead.{verb}", namespace, target, after=acted)
+        try:
+            bridge().call(lambda plane: act(plane, self.asker.name, namespace, verb, acted))
+        except Exception as error:
+            acted.error = f"{error.code}: {error.detail}" if isinstance(error, MqueueError) else type(error).__name__
+            raise
+        finally:
+            audit.end(line, acted)
+        return acted
 
 
 class ActOnAllPage(SupportView):
@@ -84,13 +97,14 @@ class ActOnAllPage(SupportView):
         return redirect("support:job", home.name, made.pk)
 
 
-async def act(plane: Plane, who: str, namespace: str, verb: str, chosen: dict[str, list[int]]) -> int:
-    done = 0
-    for topic, ids in chosen.items():
-        choice = DeadChoice(namespace, topic, ids=ids)
-        dead = plane.engine.dead
-        done += await (dead.replay(who, choice) if verb == REPLAY else dead.delete(who, choice))
-    return done
+async def act(plane: Plane, who: str, namespace: str, verb: str, acted: Acted) -> None:
+    """A transaction at a time: of one that fails, those before it are counted."""
+    dead = plane.engine.dead
+    acted.done = 0
+    for topic, ids in acted.chosen.items():
+        for start in range(0, len(ids), PORTION):
+            choice = DeadChoice(namespace, topic, ids=ids[start : start + PORTION])
+            acted.done += await (dead.replay(who, choice) if verb == REPLAY else dead.delete(who, choice))
 
 
 def verb_of(request: HttpRequest) -> str:
