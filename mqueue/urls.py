@@ -9,12 +9,14 @@ from mqueue.api import views
 from mqueue.api.control import urls as control
 from mqueue.api.support import urls as support
 from tenants.admin.login import login
+from tenants.admin.people import password_change
 
 urlpatterns = [
     *views.urls(),
     *control.urls(),
     path("", RedirectView.as_view(pattern_name="docs")),
     path("admin/login/", login),
+    path("admin/password_change/", admin.site.admin_view(password_change, cacheable=True)),
     path("admin/", include(support)),
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),

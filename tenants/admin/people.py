@@ -6,14 +6,17 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as PlainGroupAdmin
 from django.contrib.auth.admin import UserAdmin as PlainUserAdmin
-from django.contrib.auth.models import Group, User
-from django.http import HttpRequest
+from django.contrib.auth.models import Group, Permission, User
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
 from msgspec import Struct
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants import audit
+from tenants import audit, shapes
 from tenants.admin.door import Audited, asker
+from tenants.models import Member
 
 admin.site.unregister([User, Group])
 
@@ -25,6 +28,7 @@ class Account(Struct, frozen=True):
     is_staff: bool
     is_superuser: bool
     groups: list[str]
+    permissions: list[str]
 
 
 class GroupShape(Struct, frozen=True):
@@ -59,8 +63,17 @@ class UserAdmin(AuditedPeople, PlainUserAdmin, ModelAdmin):  # type: ignore[misc
     act = "account"
 
     def shape(self, obj: User) -> Account:
-        groups = sorted(group.name for group in obj.groups.all())
-        return Account(obj.username, obj.email, obj.is_active, obj.is_staff, obj.is_superuser, groups)
+        groups, permissions = sorted(group.name for group in obj.groups.all()), names_of(obj.user_permissions.all())
+        return Account(obj.username, obj.email, obj.is_active, obj.is_staff, obj.is_superuser, groups, permissions)
+
+    def delete_queryset(self, request: HttpRequest, found: Iterable[User]) -> None:
+        """Their roles go with them, which is the business of each namespace."""
+        with audit.changing():
+            people = list(found)
+            for member in Member.objects.filter(user__in=people).select_related("user", "namespace"):
+                home, name = member.namespace.name, member.user.get_username()
+                audit.note(asker(request), "member.remove", home, name, before=shapes.member(member))
+            super().delete_queryset(request, people)
 
 
 @admin.register(Group)
@@ -68,4 +81,19 @@ class GroupAdmin(AuditedPeople, PlainGroupAdmin, ModelAdmin):  # type: ignore[mi
     act = "group"
 
     def shape(self, obj: Group) -> GroupShape:
-        return GroupShape(obj.name, sorted(permission.codename for permission in obj.permissions.all()))
+        return GroupShape(obj.name, names_of(obj.permissions.all()))
+
+
+def names_of(permissions: "QuerySet[Permission]") -> list[str]:
+    """With their applications: two of them may have a permission of the same name."""
+    found = permissions.select_related("content_type")
+    return sorted(f"{one.content_type.app_label}.{one.codename}" for one in found)
+
+
+def password_change(request: HttpRequest) -> HttpResponse:
+    """A person's own."""
+    with transaction.atomic():
+        answer: HttpResponse = admin.site.password_change(request)
+        if answer.status_code == 302:
+            audit.note(asker(request), "account.password", "", str(request.user))
+    return answer

@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.calls import Json, once
 from tests.acceptance.conftest import SEEDED
-from tests.acceptance.people import session
+from tests.acceptance.people import make_user, session
 from tests.service import Service
 
 pytestmark = once
@@ -212,6 +212,64 @@ def test_what_is_done_to_accounts_is_on_record_too(service: Service, browser: ht
         noted = control.execute("SELECT action, a::text FROM audit a WHERE target = %s ORDER BY id", [name]).fetchall()
     assert [action for action, _ in noted] == [f"account.{act}" for act in ("create", "change", "password", "delete")]
     assert not any(password in text for _, text in noted)
+
+
+def account_log(service: Service, name: str) -> list[tuple[str, str, Json, Json]]:
+    with psycopg.connect(service.env["CONTROL_DATABASE_URL"]) as control:
+        return control.execute(
+            "SELECT action, actor, before, after FROM audit WHERE target = %s ORDER BY id", [name]
+        ).fetchall()
+
+
+def page_of_person(service: Service, name: str) -> str:
+    with psycopg.connect(service.env["CONTROL_DATABASE_URL"]) as control:
+        row = control.execute("SELECT id FROM auth_user WHERE username = %s", [name]).fetchone()
+    assert row
+    return f"/admin/auth/user/{row[0]}/change/"
+
+
+def test_a_permission_that_is_given_to_a_person_is_on_record(service: Service, browser: httpx.Client) -> None:
+    name = f"p-{secrets.token_hex(3)}"
+    make_user(service, name)
+    with psycopg.connect(service.env["CONTROL_DATABASE_URL"]) as control:
+        row = control.execute(
+            "SELECT p.id FROM auth_permission p JOIN django_content_type c ON c.id = p.content_type_id"
+            " WHERE (c.app_label, p.codename) = ('auth', 'add_user')"
+        ).fetchone()
+    assert row
+    assert save(browser, page_of_person(service, name), user_permissions=str(row[0])).url.path == "/admin/auth/user/"
+    (noted,) = account_log(service, name)
+    assert noted[0] == "account.change"
+    assert (noted[2]["permissions"], noted[3]["permissions"]) == ([], ["auth.add_user"])
+
+
+def test_a_person_who_changes_his_own_password_is_on_record(service: Service) -> None:
+    name = f"p-{secrets.token_hex(3)}"
+    password, other, at = make_user(service, name), secrets.token_urlsafe(16), "/admin/password_change/"
+    fields = {"old_password": "wrong", "new_password1": other, "new_password2": other}
+    with session(service, name, password) as person:
+        assert save(person, at, **fields).url.path == at
+        assert account_log(service, name) == []
+        assert save(person, at, **fields | {"old_password": password}).url.path == f"{at}done/"
+        assert person.get("/admin/").status_code == 200
+    assert account_log(service, name) == [("account.password", name, None, None)]
+    with session(service, name, other):
+        pass
+    with httpx.Client(base_url=service.url) as nobody:
+        assert nobody.get(at).headers["location"].startswith("/admin/login/")
+
+
+def test_roles_that_end_with_an_account_are_on_record_where_they_were_held(
+    service: Service, browser: httpx.Client, http: httpx.Client, home: str, root: tuple[str, str]
+) -> None:
+    name = f"p-{secrets.token_hex(3)}"
+    make_user(service, name)
+    assert http.put(f"{home}members/{name}/", json={"role": "operator"}).is_success
+    gone = browser.get(page_of_person(service, name).replace("change", "delete"))
+    assert browser.post(gone.url, data=filled(gone, post="yes")).url.path == "/admin/auth/user/"
+    removed = audit_of(http, home)[0]
+    assert (removed["action"], removed["target"], removed["actor"]) == ("member.remove", name, root[0])
+    assert (removed["before"]["role"], removed["after"]) == ("operator", None)
 
 
 ROLES = {
