@@ -90,7 +90,7 @@ class DeadSearch:
         """By its id: no other is looked at."""
         assert wanted.id is not None
         shard = self._cluster.shard_of_id(wanted.id)
-        rows = await fetch(shard, statement("dead_place"), {"id": wanted.id})
+        rows = await fetch(shard, statement("dead_place"), {"id": wanted.id, "namespace": namespace})
         lines: list[Line] = []
         if rows and Place(rows[0][1], wanted.id) < after:
             number, died_at = rows[0]

@@ -81,6 +81,19 @@ async def test_each_condition(engine: Engine, namespace: str, lapse_now: Any) ->
     assert len(await ids(engine, namespace, since=now - timedelta(minutes=1))) == 4
 
 
+async def test_a_search_for_an_id_does_not_tell_whether_another_namespace_has_it(
+    engine: Engine, namespace: str
+) -> None:
+    dead = await kill(engine, namespace)
+    found = [
+        await engine.dead_search.search(f"{namespace}-x", DeadFilter(id=number), TOP, 10)
+        for number in (dead, dead + 1024)
+    ]
+    assert found[0] == found[1]
+    assert found[0].seen == 0
+    assert (await engine.dead_search.search(namespace, DeadFilter(id=dead), TOP, 10)).seen == 1
+
+
 async def test_until_is_not_included_and_since_is(engine: Engine, namespace: str) -> None:
     number = await kill(engine, namespace)
     (line,) = (await engine.dead_search.search(namespace, DeadFilter(), TOP, 1)).lines
