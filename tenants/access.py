@@ -4,7 +4,6 @@ Each function asks first whether the asker may, by the namespace's name alone, a
 an object: so a foreigner's answer tells nothing, in its words or in its time.
 """
 
-import re
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -20,7 +19,6 @@ from tenants.models import AuditEntry, Job, Key, Member, Namespace, Quota, Topic
 from tenants.rules import ADMIN, ADMIN_SCOPE, OPERATOR, OWNER, VIEWER
 
 M = TypeVar("M", bound=Model)
-JOB = re.compile(r"[0-9]{1,18}")
 NUL = "\0"  # which PostgreSQL does not even look for
 
 
@@ -133,8 +131,8 @@ def jobs(asker: Asker, namespace_name: str, role: str = VIEWER, scope: str = ADM
 
 
 def job(asker: Asker, namespace_name: str, number: str, role: str = VIEWER, scope: str = ADMIN_SCOPE) -> Job:
-    known = jobs(asker, namespace_name, role, scope)
-    found = JOB.fullmatch(number) and known.filter(pk=int(number)).first()
+    known, wanted = jobs(asker, namespace_name, role, scope), names.number(number)
+    found = known.filter(pk=wanted).first() if wanted is not None else None
     if not found:
         raise NotFound("There is no such job")
     return found

@@ -54,7 +54,7 @@ TOP = Place(datetime.max.replace(tzinfo=UTC), 2**53)
 
 def place_of(text: str) -> Place:
     """As `written` made it; nothing is the top."""
-    found = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
+    found = re.fullmatch(r"([0-9]{1,18})-([0-9]{1,16})", text)
     if not found:
         return TOP
     return Place(_EPOCH + timedelta(microseconds=min(int(found[1]), _LATEST_US)), int(found[2]))

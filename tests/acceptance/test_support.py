@@ -3,6 +3,7 @@
 import re
 import time
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import psycopg
@@ -76,6 +77,35 @@ def test_a_letter_is_requeued_and_deleted_after_a_second_question(
     assert browser.get(f"{at}{second}/").status_code == 404
     for wrong in ({"chosen": ["x"]}, {"chosen": []}, {"chosen": [f"{first}:t"], "verb": "burn"}):
         assert post(browser, f"{at}act/", **{"verb": "delete"} | wrong).status_code == 400
+
+
+ODD = {
+    "a digit to Unicode alone": "²",
+    "in another script": "٣",
+    "far too many digits": "9" * 5000,
+    "zeros before a large one": "0" * 17 + "1" + "9" * 20,
+    "more than a bigint": "9" * 19,
+    "a sign": "-1",
+    "a line break": "1\n",
+}
+
+
+@pytest.mark.parametrize("number", ODD.values(), ids=ODD)
+def test_an_odd_number_is_no_number(browser: httpx.Client, home: str, namespace: str, number: str) -> None:
+    at = f"/admin/messages/{namespace}/"
+    for path in (f"dlq/{quote(number)}/", f"dlq/{quote(number)}/payload/", f"jobs/{quote(number)}/"):
+        assert browser.get(at + path).status_code == 404, path
+    assert browser.get(f"{at}jobs/", params={"after": number}).status_code == 200
+    assert browser.get(f"{at}failures/", params={"after": f"{number}-{'a' * 16}"}).status_code == 200
+    for place in (f"{number}-1", f"1-{number}"):
+        assert browser.get(f"{at}dlq/", params={"after": place}).status_code == 200
+    for field in ("id", "min_attempts"):
+        asked = browser.get(f"{at}dlq/", params={field: number})
+        assert asked.status_code == (200 if number.strip() == "1" else 400)
+    assert post(browser, f"{at}dlq/act/", verb="delete", chosen=[f"{number}:t"]).status_code == 400
+    if number.strip() != "1":
+        for field in ("rate_per_s", "max"):
+            assert post(browser, f"{at}dlq/all/", verb="delete", **{field: number}).status_code == 400
 
 
 def test_all_that_fit_are_acted_on_by_a_job(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqueue.api.support.payloads import MOST_HEX, MOST_TEXT, shown, visible
+from mqueue.core import names
 from mqueue.core.searches import TOP, Place, place_of
 
 times = st.datetimes(datetime(1971, 1, 1), datetime(9999, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  it gets one
@@ -17,9 +18,21 @@ def test_a_place_reads_as_it_was_written(died_at: datetime, number: int) -> None
     assert place_of(Place(died_at, number).written()) == Place(died_at, number) < TOP
 
 
-@pytest.mark.parametrize("text", ["", "x", "-", "5", "5-", "-5"])
+NO_PLACES = ["", "x", "-", "5", "5-", "-5", "²-1", "1-²", "9" * 19 + "-1", "1-" + "9" * 17, "9" * 5000 + "-1"]
+
+
+@pytest.mark.parametrize("text", NO_PLACES)
 def test_what_is_no_place_is_the_top(text: str) -> None:
     assert place_of(text) == TOP
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("007", 7), ("9" * 18, 10**18 - 1)]
+    + [(text, None) for text in ("", "-1", "1 ", "1\n", "²", "٣", "1_0", "9" * 19, "0" * 19, "9" * 5000)],
+)
+def test_a_number_is_of_few_digits_and_of_those_that_everybody_reads(text: str, number: int | None) -> None:
+    assert names.number(text) == number
 
 
 def test_a_time_that_there_is_not_is_the_latest_that_there_is() -> None:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from mqueue.api.bridge import bridge
 from mqueue.api.plane import Plane
 from mqueue.api.support.base import SupportView
-from mqueue.api.support.letters import as_query, count, filter_of
+from mqueue.api.support.letters import as_query, count, filter_of, letter_number
 from mqueue.core import names
 from mqueue.core.errors import Invalid, MqueueError
 from mqueue.core.messages import DeadChoice
@@ -119,10 +119,11 @@ def chosen_in(request: HttpRequest) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     chosen = request.POST.getlist("chosen")
     for one in chosen:
-        number, _, topic = one.partition(":")
-        if not (number.isdigit() and int(number) < 2**53 and names.is_topic(topic)):
+        text, _, topic = one.partition(":")
+        number = letter_number(text)
+        if number is None or not names.is_topic(topic):
             raise Invalid("That is no dead letter", errors=[])
-        found[topic].append(int(number))
+        found[topic].append(number)
     if not 1 <= len(chosen) <= MOST_CHOSEN:
         raise Invalid(f"Choose 1 to {MOST_CHOSEN} dead letters", errors=[])
     return dict(found)
@@ -139,6 +140,7 @@ def whole(request: HttpRequest, name: str, most: int) -> int | None:
     text = request.POST.get(name, "").strip()
     if not text:
         return None
-    if not (text.isdigit() and 1 <= int(text[:18]) <= most):
+    number = names.number(text)
+    if number is None or not 1 <= number <= most:
         raise Invalid(f"{name} has to be a whole number from 1 to {most}", errors=[])
-    return int(text)
+    return number

@@ -5,6 +5,7 @@ from django.shortcuts import redirect
 
 from mqueue.api.support.acts import said
 from mqueue.api.support.base import SupportView
+from mqueue.core import names
 from tenants import access, audit, jobs, shapes
 from tenants.rules import LIVE, OPERATOR, VIEWER
 
@@ -16,9 +17,9 @@ class JobsPage(SupportView):
 
     def get(self, request: HttpRequest, namespace: str) -> HttpResponse:
         found = access.jobs(self.asker, namespace)
-        after = request.GET.get("after", "")
-        if after.isdigit():
-            found = found.filter(pk__lt=int(after[:18]))
+        after = names.number(request.GET.get("after", ""))
+        if after is not None:
+            found = found.filter(pk__lt=after)
         rows = list(found.order_by("-id")[: A_PAGE + 1])
         hint = jobs.hint(jobs.runner_seen_at())
         lines = [shapes.job(row, hint) for row in rows[:A_PAGE]]

@@ -11,6 +11,7 @@ from mqueue.api.bridge import bridge
 from mqueue.api.plane import Plane
 from mqueue.api.support.base import SupportView
 from mqueue.api.support.payloads import bytes_of, shown, visible
+from mqueue.core import names
 from mqueue.core.errors import Invalid, NotFound
 from mqueue.core.messages import DeadLetter, Event, Place
 from mqueue.core.searches import TOP, DeadFilter, place_of
@@ -82,10 +83,16 @@ class LettersPage(SupportView):
         )
 
 
-def find(namespace: str, number: str) -> DeadLetter:
-    if not number.isdigit() or int(number) >= 2**53:
+def letter_number(text: str) -> int | None:
+    number = names.number(text)
+    return number if number is not None and number < 2**53 else None
+
+
+def find(namespace: str, text: str) -> DeadLetter:
+    number = letter_number(text)
+    if number is None:
         raise NotFound("There is no such dead letter")
-    wanted = DeadFilter(id=int(number))
+    wanted = DeadFilter(id=number)
     letters, _ = bridge().call(lambda plane: plane.engine.dead_search.page(namespace, wanted, TOP, 1))
     if not letters:
         raise NotFound("There is no such dead letter. It may have been replayed or deleted meanwhile.")
