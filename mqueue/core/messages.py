@@ -66,6 +66,11 @@ class Message(Struct, frozen=True, gc=False):
         return bytes(self.body) if isinstance(self.body, msgspec.Raw) else self.payload or b""
 
     @property
+    def size(self) -> int:
+        """As quotas count it."""
+        return len(self.content) + (bytes_of(self.headers) if self.headers else 0)
+
+    @property
     def is_json(self) -> bool:
         return self.body is not UNSET
 
@@ -240,10 +245,14 @@ def wrong_with(message: Message) -> tuple[str, str] | None:
     return None
 
 
+def bytes_of(headers: dict[str, str]) -> int:
+    return sum(len(name.encode()) + len(value.encode()) for name, value in headers.items())
+
+
 def _wrong_with_headers(headers: dict[str, str]) -> str:
     if len(headers) > MAX_HEADERS:
         return f"at most {MAX_HEADERS} entries"
-    if sum(len(name.encode()) + len(value.encode()) for name, value in headers.items()) > MAX_HEADER_BYTES:
+    if bytes_of(headers) > MAX_HEADER_BYTES:
         return f"at most {MAX_HEADER_BYTES} bytes in all"
     if any("\0" in name or "\0" in value for name, value in headers.items()):
         return "NUL is not allowed here"

@@ -73,7 +73,7 @@ class Admission:
                 if part is None:
                     part = parts[message.namespace] = Part(message.namespace, quotas)
                 part.indexes.append(index)
-                part.size += len(message.content)
+                part.size += message.size
         return list(parts.values())
 
     async def _take(self, asks: list[Ask]) -> None:
@@ -109,7 +109,7 @@ class Admission:
         for part in parts:
             missing = [index for index in part.indexes if result.ids[index] is None or index in there]
             if missing:
-                size = sum(len(messages[index].content) for index in missing)
+                size = sum(messages[index].size for index in missing)
                 lost += _asks(Part(part.namespace, part.quotas, missing, size))
             for room in rooms:
                 if room.namespace == part.namespace:

@@ -192,6 +192,19 @@ async def test_bytes_are_those_of_the_payloads(engine: Engine, namespace: str) -
     assert 3.0 - (time.monotonic() - began) <= (refused.value.retry_after_s or 0) <= 3.0
 
 
+async def test_headers_count_as_bytes_and_are_given_back(engine: Engine, namespace: str) -> None:
+    limit(engine, namespace, bytes_per_minute=1_000)
+    with pytest.raises(TooLarge):
+        await engine.enqueue_within_quotas("p", [message(namespace, headers={"n": "ü" * 50})])  # 102 with the body
+    once = message(namespace, headers={"ö": "x" * 87}, idempotency_key="k")
+    await engine.enqueue_within_quotas("p", [once])
+    with pytest.raises(QuotaExceeded):
+        await engine.enqueue_within_quotas("p", [once])
+    limit(engine, namespace, bytes_per_minute=10_000)
+    for _ in range(30):  # it is there already
+        assert (await engine.enqueue_within_quotas("p", [once])).duplicates == 1
+
+
 async def test_what_was_not_added_is_given_back(engine: Engine, namespace: str, monkeypatch: Any) -> None:
     limit(engine, namespace, messages_per_minute=50, max_stored=5)
     once = message(namespace, idempotency_key="k")
