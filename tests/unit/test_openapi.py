@@ -7,11 +7,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from django.test import RequestFactory
 from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.views import SpectacularAPIView
 
 from mqueue.api.control.urls import VIEWS
 from mqueue.api.handlers import ROUTES
-from mqueue.api.openapi import EXAMPLE, LEASED, add_control_plane, add_data_plane
+from mqueue.api.openapi import EXAMPLE, LEASED, add_control_plane, add_data_plane, served
 from mqueue.api.plane import METRICS, OPEN_PATHS
 from mqueue.api.requests import parse_dead_choice, parse_enqueue, parse_move
 from mqueue.core import names
@@ -101,6 +103,45 @@ def test_our_views_are_not_described_twice(document: dict[str, Any]) -> None:
     whole = SchemaGenerator(api_version="v1").get_schema(request=None, public=True)
     assert whole["openapi"].startswith("3.1")
     assert whole["paths"].keys() == document["paths"].keys()
+
+
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"HTTP_ACCEPT": "application/yaml"},
+    {"HTTP_ACCEPT": "application/json"},
+    {"HTTP_ACCEPT": "application/json; indent=2"},
+    {"HTTP_ACCEPT": "application/vnd.oai.openapi+json"},
+    {"HTTP_ACCEPT": "text/html, */*"},
+    {"HTTP_ACCEPT": "image/png"},
+    {"QUERY_STRING": "format=json"},
+    {"QUERY_STRING": "format=yaml"},
+    {"QUERY_STRING": "format=xml"},
+]
+
+
+def answered(view: Any, form: dict[str, Any]) -> tuple[int, bytes, dict[str, str]]:
+    answer = view.as_view()(RequestFactory().get("/api/schema/", **form))
+    return answer.status_code, (answer.render() if hasattr(answer, "render") else answer).content, dict(answer.headers)
+
+
+def test_the_document_is_made_once_and_served_as_it_would_be_made_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [answered(SpectacularAPIView, form) for form in FORMS]
+    assert {status for status, _, _ in before} == {200, 404, 406}
+    served._document.cache_clear()
+    served._forms.clear()
+    made = 0
+    real = SchemaGenerator.get_schema
+
+    def counted(*given: Any, **more: Any) -> Any:
+        nonlocal made
+        made += 1
+        return real(*given, **more)
+
+    monkeypatch.setattr(SchemaGenerator, "get_schema", counted)
+    for _ in range(2):
+        assert [answered(served.DocumentView, form) for form in FORMS] == before
+    assert made == 1
+    assert len(served._forms) == 5
 
 
 def test_patterns_are_understood_outside_python(document: dict[str, Any]) -> None:
