@@ -100,6 +100,24 @@ async def test_above_it_is_right_to_two_hundredths_and_costs_few_calls(
     assert calls < 1.25 * found
 
 
+async def test_a_load_below_a_large_quota_costs_few_calls(
+    engine: Engine, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    real = Limits.take
+
+    async def take(limits: Limits, requests: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return await real(limits, requests)
+
+    monkeypatch.setattr(Limits, "take", take)
+    limit(engine, namespace, messages_per_minute=60_000)
+    for _ in range(300):
+        assert (await engine.enqueue_within_quotas("p", [message(namespace)])).error is None
+    assert 0 < calls < 300 / 4
+
+
 async def test_all_of_a_request_or_nothing(processes: list[Buckets], namespace: str) -> None:
     one, other, _ = processes
     few, many = (Ask(f"{name}:{namespace}", per_minute(quota), 5, 5) for name, quota in (("few", 60), ("many", 600)))
