@@ -11,6 +11,7 @@ from mqueue.core.messages import Message
 from mqueue.engine.buckets import Buckets
 from mqueue.engine.enqueue import Enqueued
 from mqueue.engine.levels import STORED, Levels, Room
+from mqueue.engine.uncommitted import Uncommitted
 from tenants.settings_cache import SettingsCache
 from tenants.snapshot import Quotas
 
@@ -30,10 +31,16 @@ class Part:
 
 
 class Admission:
-    def __init__(
-        self, settings: SettingsCache, buckets: Buckets, levels: Levels, enqueue: Enqueue, repeated: Repeated
+    def __init__(  # noqa: PLR0917
+        self,
+        settings: SettingsCache,
+        buckets: Buckets,
+        levels: Levels,
+        uncommitted: Uncommitted,
+        enqueue: Enqueue,
+        repeated: Repeated,
     ) -> None:
-        self._settings, self._buckets, self._levels = settings, buckets, levels
+        self._settings, self._buckets, self._levels, self._uncommitted = settings, buckets, levels, uncommitted
         self._enqueue, self._repeated = enqueue, repeated
 
     async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
@@ -113,8 +120,17 @@ class Admission:
                 lost += _asks(Part(part.namespace, part.quotas, missing, size))
             for room in rooms:
                 if room.namespace == part.namespace:
-                    await self._levels.settle(room, room.granted - len(missing))
+                    await self._settle_room(room, part, missing, result)
         await self._buckets.give_back(lost)
+
+    async def _settle_room(self, room: Room, part: Part, missing: list[int], result: Enqueued) -> None:
+        """What was added is seen by the next count, but for what is only logged."""
+        own = set(part.indexes)
+        logged = {shard: count for shard, many in result.logged.items() if (count := len(own.intersection(many)))}
+        done = room.part(room.granted - sum(logged.values()))
+        if logged:
+            self._uncommitted.hold(room, logged)
+        await self._levels.settle(done, done.granted - len(missing))
 
 
 def refused(limit: str, namespace: str, retry_after_s: float) -> QuotaExceeded:

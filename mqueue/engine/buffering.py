@@ -78,6 +78,14 @@ class Buffering:
         standing = {shard: self._logs[shard].take(records) for shard, records in parts.items()}
         return {shard: await answer for shard, answer in standing.items()}
 
+    def last(self, shard: Database) -> int:
+        """The number of the newest record that this process has logged for a shard."""
+        return self._logs[shard].last
+
+    def is_committed(self, shard: Database, number: int) -> bool:
+        """As far as is known: the mark is read a few times a second."""
+        return self._logs[shard].mark >= number
+
     def draining(self, slots: Iterable[int]) -> "asyncio.Task[None] | None":
         """One of these has moved, and what this process has logged for the shard that it left is not all committed:
         what is taken for its new one now could be handed out before that. The task ends when it is."""

@@ -16,6 +16,7 @@ from mqueue.engine.rollups import Rollups
 from mqueue.engine.settle import Settling
 from mqueue.engine.throttle import Throttle
 from mqueue.engine.topics import Topics
+from mqueue.engine.uncommitted import Uncommitted
 from mqueue.engine.usage import Usages
 from mqueue.engine.waiting import Waiting
 from shards.cluster import Cluster
@@ -41,7 +42,8 @@ class Engine:
         dequeuing = Dequeuing(self.cluster, topics, hot, throttle, weights)
         settling = Settling(self.cluster, topics, hot, weights)
         self.enqueue, self.dequeue = enqueuing.enqueue, dequeuing.dequeue
-        admission = Admission(self.settings, buckets, levels, self.enqueue, enqueuing.repeated)
+        self._uncommitted = Uncommitted(levels, self.buffering)
+        admission = Admission(self.settings, buckets, levels, self._uncommitted, self.enqueue, enqueuing.repeated)
         self.enqueue_within_quotas = admission.enqueue
         self.ack, self.nack = settling.ack, settling.nack
         self.extend, self.release = settling.extend, settling.release
@@ -61,6 +63,7 @@ class Engine:
 
     async def close(self) -> None:
         self._history.close()
+        await self._uncommitted.close()
         await self.buffering.close()
         await self.hot.close()
         await self.settings.close()

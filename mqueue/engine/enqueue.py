@@ -38,6 +38,7 @@ class Enqueued:
     there: list[int] = field(default_factory=list)
     in_doubt: list[int] = field(default_factory=list)
     buffered: bool = False  # some of them were taken, and are committed later
+    logged: dict[Database, list[int]] = field(default_factory=dict)  # the indexes of those, and of what may have been
     error: MqueueError | None = None
 
     @property
@@ -115,6 +116,8 @@ class Enqueuing:
         for shard, error in (await self._buffering.take(records)).items():
             for index in parts[shard]:
                 request.buffered(index, error)
+            if error is None or isinstance(error, Undecided):
+                request.result.logged[shard] = parts[shard]
             if error is None:
                 metrics.BUFFERED.count(request.messages[index] for index in parts[shard])
         return rest

@@ -32,6 +32,12 @@ class Room:
     granted: int
     period: int = -1  # below zero: nobody but this process knows of it
 
+    def part(self, granted: int) -> "Room":
+        return Room(self.kind, self.namespace, granted, self.period)
+
+    def is_like(self, other: "Room") -> bool:
+        return (self.kind, self.namespace, self.period) == (other.kind, other.namespace, other.period)
+
 
 @dataclass(slots=True)
 class Known:
@@ -105,6 +111,13 @@ class Levels:
             await self._settles.submit((f"{NAMES[room.kind]}:{room.namespace}", room.period, room.granted, added))
         elif known := self._known.get((room.kind, room.namespace)):
             known.taken -= room.granted - added
+
+    async def renew(self, room: Room) -> Room:
+        """What is held for minutes stays reserved."""
+        if room.period < 0:
+            return room
+        period = await self._limits.renew(f"{NAMES[room.kind]}:{room.namespace}", room.period, room.granted)
+        return room if period is None else Room(room.kind, room.namespace, room.granted, period)
 
     async def _reserve_alone(self, kind: int, namespace: str, wanted: int, least: int, limit: int) -> Room | None:
         """Our part of what is free by the count; at least one, so that a small limit stops nobody."""

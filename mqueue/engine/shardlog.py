@@ -55,6 +55,15 @@ class ShardLog:
         return FULL.format(self._shard.name) if is_full else self._disk_trouble
 
     @property
+    def last(self) -> int:
+        return self._last
+
+    @property
+    def mark(self) -> int:
+        """Up to here all is committed, as far as is known."""
+        return self._sender.mark if self._sender else 0
+
+    @property
     def is_done(self) -> bool:
         """All that was logged is committed. Of a log that is broken nobody knows: that is left to who inherits it."""
         return self._sender is None or (self._sender.is_done and not self._is_broken)

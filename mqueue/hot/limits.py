@@ -39,8 +39,8 @@ class Limits:
     def __init__(self, client: "Redis") -> None:
         self._prefix = keys.limits()
         self._keys = [f"{self._prefix}born", f"{self._prefix}processes"]
-        self._take, self._reserve, self._settled = (
-            client.register_script(script(name)) for name in ("take", "reserve", "settled")
+        self._take, self._reserve, self._settled, self._renew = (
+            client.register_script(script(name)) for name in ("take", "reserve", "settled", "renew")
         )
         self._me = secrets.token_hex(8)
         self._has_met_it = False
@@ -83,6 +83,11 @@ class Limits:
         await self._call(
             self._settled, self._keys[:1], [f"{self._prefix}l:", *(part for room in rooms for part in room)]
         )
+
+    async def renew(self, name: str, period: int, reserved: int) -> int | None:
+        """The period in which it is reserved from now on."""
+        found = await self._call(self._renew, self._keys[:1], [f"{self._prefix}l:", name, period, reserved])
+        return None if found is None else int(found)
 
     async def _call(self, run: Any, names: list[str], arguments: Sequence[Any]) -> Any:
         if self.is_away:

@@ -14,8 +14,8 @@ import redis
 
 from daemons.prefetcher import Prefetcher
 from mqueue.core.conf import Conf
-from mqueue.core.errors import BufferFull, ControlUnavailable, ShardUnavailable, SlotMoved, Undecided
-from mqueue.core.messages import Message, Retry, StatsPage
+from mqueue.core.errors import BufferFull, ControlUnavailable, QuotaExceeded, ShardUnavailable, SlotMoved, Undecided
+from mqueue.core.messages import Message, Retry, Settle, StatsPage
 from mqueue.engine.adopting import Adopting, Estate
 from mqueue.engine.engine import Engine
 from mqueue.engine.enqueue import Enqueued, Enqueuing
@@ -31,6 +31,7 @@ from shards.sql import statement
 from tenants.snapshot import DEFAULTS
 from tests.integration.messages import message, send
 from tests.integration.test_engine import bodies, take
+from tests.integration.test_limits import limit
 from tests.proxy import proxy
 
 Open = Any  # opens an engine; its `close` ends one before the test does
@@ -569,6 +570,33 @@ async def test_who_waits_too_long_for_what_was_sent_before_a_move_is_refused(
     await old.flush()
     await until(lambda: not engine.buffering._draining)
     assert (await old.put("after")).buffered
+
+
+async def test_room_for_what_is_logged_stays_taken_until_that_is_committed(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqueue.engine.uncommitted.RENEW_S", 0.5)
+    engine, one = shard.engine, message(shard.namespace, "t", 1)
+    limit(engine, shard.namespace, max_stored=5)  # one is there, and leased
+    assert (await engine.enqueue_within_quotas("p", [one] * 4)).buffered
+    for _ in range(4):  # each counts anew what the shard has
+        with pytest.raises(QuotaExceeded):
+            await engine.enqueue_within_quotas("p", [one])
+        await asyncio.sleep(0.4)
+    await shard.flush()
+    with pytest.raises(QuotaExceeded):
+        await engine.enqueue_within_quotas("p", [one])
+    found = await take(engine, shard.namespace, "t", limit=2)
+    await engine.ack("c", [Settle(done.id, shard.namespace, "t", done.receipt) for done in found])
+
+    async def is_taken() -> bool:
+        with contextlib.suppress(QuotaExceeded):
+            return (await engine.enqueue_within_quotas("p", [one] * 2)).buffered
+        return False
+
+    await until(is_taken)
+    with pytest.raises(QuotaExceeded):
+        await engine.enqueue_within_quotas("p", [one])
 
 
 async def test_what_cannot_be_carried_over_holds_up_its_own_log_alone(

@@ -15,7 +15,7 @@ from mqueue.core.gcra import Ask, Bucket, Refusal, per_minute, per_second
 from mqueue.core.messages import Dequeue, Nack, Settle
 from mqueue.engine.buckets import Buckets
 from mqueue.engine.engine import Engine
-from mqueue.engine.levels import LEASED, STORED
+from mqueue.engine.levels import LEASED, STORED, Counts, Levels, Room
 from mqueue.hot import keys
 from mqueue.hot.connection import connect
 from mqueue.hot.limits import Limits
@@ -214,13 +214,14 @@ async def test_headers_count_as_bytes_and_are_given_back(engine: Engine, namespa
     limit(engine, namespace, bytes_per_minute=1_000)
     with pytest.raises(TooLarge):
         await engine.enqueue_within_quotas("p", [message(namespace, headers={"n": "ü" * 50})])  # 102 with the body
-    once = message(namespace, headers={"ö": "x" * 87}, idempotency_key="k")
+    once, other = (message(namespace, headers={"ö": "x" * 87}, idempotency_key=key) for key in "ko")
     await engine.enqueue_within_quotas("p", [once])
     with pytest.raises(QuotaExceeded):
-        await engine.enqueue_within_quotas("p", [once])
+        await engine.enqueue_within_quotas("p", [other])
     limit(engine, namespace, bytes_per_minute=10_000)
     for _ in range(30):  # it is there already
         assert (await engine.enqueue_within_quotas("p", [once])).duplicates == 1
+    assert (await engine.enqueue_within_quotas("p", [other])).duplicates == 0  # so there is room
 
 
 async def test_what_was_not_added_is_given_back(engine: Engine, namespace: str, monkeypatch: Any) -> None:
@@ -300,6 +301,21 @@ async def test_no_number_of_racing_consumers_holds_more_leases_than_the_most(
         await engine.ack("c", [Settle(held[0].id, namespace, "t", held[0].receipt)])
         held = held[1:] + await take(other, limit=10)
         assert len(held) == 17
+
+
+async def test_what_is_held_for_minutes_stays_reserved(engine: Engine, namespace: str) -> None:
+    levels = Levels(engine.hot.limits, Counts(engine.cluster), 1)
+    assert await levels.reserve(STORED, namespace, 4, 4, 10)
+    old = Room(STORED, namespace, 3, int(time.time() // 60) - 5)
+    renewed = await levels.renew(old)
+    assert renewed.period >= old.period + 5
+    found = await levels.reserve(STORED, namespace, 10, 1, 10)
+    assert found
+    assert found.granted == 3
+    await levels.settle(renewed, 0)
+    found = await levels.reserve(STORED, namespace, 10, 1, 10)
+    assert found
+    assert found.granted == 3
 
 
 async def test_a_poll_waits_for_a_lease_to_end(engine: Engine, other: Engine, namespace: str) -> None:
