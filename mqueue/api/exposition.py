@@ -52,9 +52,12 @@ class Exposition:
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def answer(self, accept: str) -> Answer:
+    async def answer(self, accept: str, reach: frozenset[str] | None = None) -> Answer:
+        """Of these namespaces, and of what is nobody's; None is all."""
         encode, content_type = choose_encoder(accept)
         families = await self._families()
+        if reach is not None:
+            families = Families([_within(reach, family) for family in families.collect()])
         text = await asyncio.to_thread(encode, families)
         return 200, {"content-type": content_type, "cache-control": "no-store"}, text
 
@@ -145,3 +148,9 @@ def _files(folder: Path) -> MultiProcessCollector:
 
 
 Sample = tuple[str, tuple[str, ...], float]
+
+
+def _within(reach: frozenset[str], family: Metric) -> Metric:
+    found = Metric(family.name, family.documentation, family.type, family.unit)
+    found.samples = [one for one in family.samples if one.labels.get("namespace", "") in {"", *reach}]
+    return found

@@ -74,8 +74,9 @@ class Plane:
         return self._verifier.verify, _token_of(given) if len(given) <= USUAL else _token_in(given)
 
     async def metrics(self, headers: Headers) -> Answer:
-        (await self.principal(headers)).require_admin()
-        return await self._exposition.answer(headers.get(b"accept", b"").decode("latin-1"))
+        principal = await self.principal(headers)
+        principal.require_admin()
+        return await self._exposition.answer(headers.get(b"accept", b"").decode("latin-1"), principal.reach("admin"))
 
 
 def _token_in(given: bytes) -> str:

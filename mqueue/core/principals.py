@@ -32,7 +32,7 @@ class Principal:
             raise Forbidden(f"The token does not carry the scope {' or '.join((scope, *others))}")
 
     def require_admin(self) -> None:
-        """For what shows every namespace. `*` alone is not enough: a tenant's token may carry it for its own."""
+        """For what shows the whole service. `*` alone is not enough: a tenant's token may carry it for its own."""
         if "admin" not in self.scopes and not (ANY in self.scopes and ANY in self.namespaces):
             raise Forbidden("The token does not carry the scope admin")
 

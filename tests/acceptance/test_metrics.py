@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import time
@@ -124,6 +125,22 @@ def test_the_apis_metrics_want_the_scope_admin(service: Service) -> None:
             assert http.get("/metrics").status_code == 200
             assert http.head("/metrics").content == b""
             is_problem(http.post("/metrics"), 405, "method_not_allowed")
+
+
+@once
+def test_an_admin_of_some_namespaces_sees_no_others(service: Service, http: httpx.Client, namespace: str) -> None:
+    foreign = f"{namespace}-foreign"
+    for name in (namespace, foreign):
+        put(http, name)
+    time.sleep(FRESH_S)
+    with service.client(namespaces=[namespace], scopes=["admin"]) as his:
+        text = his.get("/metrics").text
+    found = Scrape(text)
+    assert counts(found, namespace, "enqueue") == [1]
+    assert foreign not in text
+    assert set(re.findall(r'namespace="([^"]*)"', text)) == {namespace}
+    assert "mqueue_shard_health{" in text
+    assert foreign in http.get("/metrics").text
 
 
 @once
