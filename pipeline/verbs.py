@@ -9,6 +9,7 @@ from typing import Any
 
 from mqueue.core.conf import Conf
 from pipeline.errors import PipelineError
+from pipeline.times import moment
 
 Say = Callable[[str], None]
 Run = Callable[[Conf, dict[str, Any], Say], None]
@@ -111,11 +112,6 @@ def replay_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", metavar="RUN", help="go on with a run that was stopped; the rest is as it was asked"
     )
     parser.add_argument("--url", help="the service (default: this installation's API)")
-
-
-def moment(text: str) -> datetime.datetime:
-    found = datetime.datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
 def _replay(conf: Conf, options: dict[str, Any], say: Say) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.errors import PipelineError
 from pipeline.layout import LAYOUTS, Layout
+from pipeline.times import moment
 
 EARLIEST, LATEST = "earliest", "latest"
 FAR = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
@@ -66,10 +67,9 @@ def _time(options: Mapping[str, str], name: str) -> datetime.datetime | None:
     try:
         if text.isdecimal():
             return LONG_AGO + datetime.timedelta(milliseconds=int(text))
-        found = datetime.datetime.fromisoformat(text)
+        return moment(text)
     except (ValueError, OverflowError):
         raise PipelineError(f"{name} is {text!r}: milliseconds since 1970, or such as 2026-11-18T12:00:00Z") from None
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
 def _offsets(options: Mapping[str, str], name: str) -> Offsets | None:

@@ -11,12 +11,15 @@ from pyspark.sql import datasource as spark
 
 from pipeline.errors import PipelineError
 from pipeline.layout import EVENT, MESSAGE
+from pipeline.log import days_between
 from pipeline.pieces import Piece
 from pipeline.source.filters import comparisons, names_chosen
 from pipeline.source.options import read_options
 from pipeline.source.outgoing import Outgoing, write_options
+from pipeline.source.planning import days_of
 from pipeline.source.sizes import Size, admit, cut
 from pipeline.source.writing import grouped
+from pipeline.times import moment
 
 pytestmark = [pytest.mark.pipeline]
 HERE, THERE = Piece("message", 0, 100, path="a"), Piece("message", 0, 100, path="b")
@@ -69,6 +72,20 @@ def test_options_are_read_as_kafka_s_are_and_wrong_ones_are_named() -> None:
             read_options(wrong)
 
 
+def test_a_time_elsewhere_is_of_the_day_that_it_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log's days are: half past midnight in Rome is the day before."""
+    days = [datetime.date(2026, 11, number) for number in (16, 17, 18, 19)]
+    first, last = "2026-11-18T00:30+01:00", "2026-11-18T20:00-05:00"
+    assert days_between(moment(first), moment(last), 0) == {*days[1:]}
+    assert moment(first).isoformat() == "2026-11-17T23:30:00+00:00"
+    assert moment("2026-11-18").isoformat() == "2026-11-18T00:00:00+00:00"
+    monkeypatch.setattr("pipeline.log.all_days", lambda _: frozenset(days))
+    asked = read_options({"log": "event", "startingTimestamp": first, "endingTimestamp": last})
+    assert days_of(asked) == {*days[1:]}
+    with pytest.raises(ValueError, match="beyond"):
+        moment("0001-01-01T00:00+01:00")
+
+
 def outgoing(columns: list[str], prefix: str = "q:1", task: int = 0, **options: str) -> Outgoing:
     return Outgoing(write_options({"namespace": "n", "topic": "t"} | options, columns), prefix, task)
 
@@ -102,10 +119,10 @@ def test_a_column_names_the_key_and_a_key_of_its_own_stays() -> None:
 
 
 def test_columns_become_the_fields_of_a_message() -> None:
-    moment = datetime.datetime(2026, 11, 18, 12, tzinfo=datetime.UTC)
+    later = datetime.datetime(2026, 11, 18, 12, tzinfo=datetime.UTC)
     row = {
         "body": '{"a": [1, 2.50]}', "payload": b"ignored", "priority": 3, "headers": '{"h": "1"}', "ttl_ms": None,
-        "deliver_after": moment, "topic": "other",
+        "deliver_after": later, "topic": "other",
     }  # fmt: skip
     (message,) = sent([row], outgoing(list(row)))
     assert message.pop("idempotency_key")
@@ -135,9 +152,9 @@ def test_requests_stay_small() -> None:
 
 
 def test_filters_become_conditions_of_numbers_and_times_alone() -> None:
-    moment = datetime.datetime(2026, 11, 18, 12, tzinfo=datetime.UTC)
+    later = datetime.datetime(2026, 11, 18, 12, tzinfo=datetime.UTC)
     given = [
-        spark.EqualTo(("priority",), 3), spark.In(("id",), (1, 2)), spark.GreaterThanOrEqual(("enqueued_at",), moment),
+        spark.EqualTo(("priority",), 3), spark.In(("id",), (1, 2)), spark.GreaterThanOrEqual(("enqueued_at",), later),
         spark.EqualTo(("headers",), "x"), spark.Not(spark.EqualTo(("id",), 1)), spark.EqualTo(("is_json",), True),
         spark.EqualTo(("topic",), "a"), spark.In(("topic",), ("a", "b")), spark.LessThan(("enqueued_at",), "x"),
     ]  # fmt: skip
