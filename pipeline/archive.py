@@ -19,11 +19,11 @@ from pipeline.compact import ROW_BYTES
 from pipeline.digests import Sums, add_up
 from pipeline.errors import NothingToDo, PipelineError
 from pipeline.layout import LAYOUTS
-from pipeline.manifest import State, publish, take_up
+from pipeline.manifest import TO_ARCHIVE, State, change, publish, take_up_to_archive
 from pipeline.models import Partition
 from pipeline.pieces import HIGHEST_ID
 from pipeline.spark import Sessions
-from pipeline.turns import turn
+from pipeline.turns import Turn, turn
 from shards.models import Deployment
 from shards.retention import Connection, connected, log_partitions, today
 from shards.sql import statement
@@ -44,15 +44,15 @@ class Measured:
 
 
 def archive(conf: Conf, sessions: Sessions, say: Say) -> None:
-    with turn(conf):
+    with turn(conf) as mine:
         for shard in range(len(conf.shard_urls)):
             note_closed(conf, shard)
-        seal_all(conf, say)
-        waiting = list(Partition.objects.filter(state__in=[State.SEALED, State.ARCHIVING]))
+        seal_all(conf, mine, say)
+        waiting = list(Partition.objects.filter(state__in=TO_ARCHIVE))
         if not waiting:
             raise NothingToDo("No day is over that is not in the lake")
         for start in range(0, len(waiting), AT_ONCE):
-            copy(conf, sessions, waiting[start : start + AT_ONCE], say)
+            copy(conf, sessions, mine, waiting[start : start + AT_ONCE], say)
 
 
 def note_closed(conf: Conf, shard: int) -> None:
@@ -77,12 +77,12 @@ def check_columns(connection: Connection, parent: str, known: set[str]) -> None:
         raise PipelineError(f"{parent} has columns that the archive does not know: {sorted(map(str, there ^ known))}")
 
 
-def seal_all(conf: Conf, say: Say) -> None:
+def seal_all(conf: Conf, mine: Turn, say: Say) -> None:
     for partition in Partition.objects.filter(state=State.OPEN):
+        mine.require()
         with connected(conf.shard_urls[partition.shard]) as connection:
             seal(connection, partition.parent, partition.day)
-        partition.state, partition.sealed_at = State.SEALED, timezone.now()
-        partition.save(update_fields=["state", "sealed_at"])
+        change(partition, [State.OPEN], state=State.SEALED, sealed_at=timezone.now())
         say(f"sealed {partition}")
 
 
@@ -98,8 +98,9 @@ def seal(connection: Connection, parent: str, day: datetime.date) -> None:
             connection.execute("SELECT pg_sleep(0.2)")
 
 
-def copy(conf: Conf, sessions: Sessions, partitions: list[Partition], say: Say) -> None:
-    measured = [measure(conf, take_up(partition, State.ARCHIVING)) for partition in partitions]
+def copy(conf: Conf, sessions: Sessions, mine: Turn, partitions: list[Partition], say: Say) -> None:
+    mine.require()
+    measured = [measure(conf, take_up_to_archive(partition)) for partition in partitions]
     say(f"measured {len(measured)} partitions, {sum(sum(s.rows for s in m.expected.values()) for m in measured)} rows")
     chunks = [chunk for one in measured for chunk in one.chunks]
     found = []
@@ -110,6 +111,7 @@ def copy(conf: Conf, sessions: Sessions, partitions: list[Partition], say: Say) 
         say("copied")
     owners = [one for one in measured for _ in one.chunks]
     for one in measured:
+        mine.require()
         rows = publish(one.partition, [row for row in found if owners[row.chunk] is one], one.expected)
         say(f"published {one.partition}: {rows} rows")
 

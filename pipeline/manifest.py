@@ -1,7 +1,7 @@
 """Who may change the lake, and the one transaction that does."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import close_old_connections, transaction
@@ -9,17 +9,34 @@ from django.db.models import F, Sum
 from django.utils import timezone
 
 from pipeline.digests import Sums
-from pipeline.errors import Fenced, VerificationFailed
+from pipeline.errors import Fenced, PipelineError, VerificationFailed
 from pipeline.models import File, Part, Partition
 
 State = Partition.State
+TO_ARCHIVE = (State.SEALED, State.ARCHIVING)  # the latter where a run was killed
 
 
-def take_up(partition: Partition, state: State | None = None) -> Partition:
-    """Begin a new term, in the state that it is in unless told: whoever had one before can no longer publish."""
-    Partition.objects.filter(pk=partition.pk).update(term=F("term") + 1, **({"state": state} if state else {}))
-    partition.refresh_from_db()
+def take_up(partition: Partition) -> Partition:
+    """Begin a new term, in the state that it is in: whoever had one before can no longer publish."""
+    with transaction.atomic():  # until the term is read, nobody begins another
+        Partition.objects.filter(pk=partition.pk).update(term=F("term") + 1)
+        partition.refresh_from_db()
     return partition
+
+
+def take_up_to_archive(partition: Partition) -> Partition:
+    """Begin a new term of what is not in the lake, if nobody has begun one since it was read."""
+    change(partition, TO_ARCHIVE, term=F("term") + 1, state=State.ARCHIVING)
+    return partition
+
+
+def change(partition: Partition, states: Sequence[State], **to: Any) -> None:
+    """In one of these states and of the term that we know; or else another run is at it."""
+    with transaction.atomic():
+        mine = Partition.objects.filter(pk=partition.pk, state__in=states, term=partition.term)
+        if not mine.update(**to):
+            raise Fenced(f"{partition} was taken up by another run")
+        partition.refresh_from_db()
 
 
 def publish(partition: Partition, found: Iterable[Any], expected: dict[int, Sums]) -> int:
@@ -32,6 +49,8 @@ def publish(partition: Partition, found: Iterable[Any], expected: dict[int, Sums
         current = Partition.objects.select_for_update().get(pk=partition.pk)
         if (current.term, current.state) != (partition.term, State.ARCHIVING):
             raise Fenced(f"{partition} was taken up by another run")
+        if current.files.filter(retired_at=None).exists():
+            raise PipelineError(f"{partition} has files in the lake already, so none are added")
         add_files(current, rows)
         current.state, current.published_at = State.PUBLISHED, now
         current.rows = sum(one.rows for one in expected.values())

@@ -10,7 +10,7 @@ from django.utils import timezone
 from mqueue.core.conf import Conf
 from pipeline.errors import NothingToDo
 from pipeline.expiry import expiry
-from pipeline.manifest import State
+from pipeline.manifest import State, change
 from pipeline.models import Partition
 from pipeline.pins import pinned_days
 from pipeline.turns import turn
@@ -43,8 +43,7 @@ def retain_on(conf: Conf, shard: int, wanted: Terms, say: Say) -> int:
         if (partition.parent, partition.day) not in there
     ]
     for partition in gone:
-        partition.state, partition.dropped_at = State.DROPPED, timezone.now()
-        partition.save(update_fields=["state", "dropped_at"])
+        change(partition, [State.PUBLISHED], state=State.DROPPED, dropped_at=timezone.now())
         say(f"dropped {partition}")
     return len(gone)
 

@@ -12,18 +12,18 @@ import psycopg
 import pytest
 
 from mqueue.core.conf import Conf, conf
-from pipeline.archive import archive
+from pipeline.archive import archive, seal
 from pipeline.chunks import Chunk, arranged
 from pipeline.digests import sums
 from pipeline.errors import Busy, Fenced, NothingToDo, PipelineError, VerificationFailed
 from pipeline.gc import gc
 from pipeline.layout import EVENT, LAYOUTS, MESSAGE
-from pipeline.manifest import State, publish, take_up
+from pipeline.manifest import State, publish, take_up_to_archive
 from pipeline.models import File, Partition
 from pipeline.pull import pull
 from pipeline.spark import Sessions
 from pipeline.storage import Storage
-from pipeline.turns import turn
+from pipeline.turns import WRITING, turn
 from pipeline.verify import verify
 from shards.models import Deployment
 from shards.sql import statement
@@ -218,13 +218,70 @@ def test_an_archiver_that_slept_through_its_turn_publishes_nothing(
     partition = Partition.objects.filter(parent="message", rows__gt=0).first()
     assert partition
     before = list(partition.files.values_list("path", flat=True))
-    asleep = Partition.objects.get(pk=partition.pk)
-    asleep.state = State.ARCHIVING
-    take_up(partition, State.ARCHIVING)  # the next one's turn
+    Partition.objects.filter(pk=partition.pk).update(state=State.ARCHIVING)
+    asleep, awake = (Partition.objects.get(pk=partition.pk) for _ in range(2))
+    take_up_to_archive(awake)  # the next one's turn
     expected = sums(copy_of(partition), LAYOUTS[partition.parent])
+    rows, wanted = expected_rows(expected), {one.topic: one for one in expected}
     with pytest.raises(Fenced):
-        publish(asleep, expected_rows(expected), {one.topic: one for one in expected})
+        take_up_to_archive(asleep)
+    with pytest.raises(Fenced):
+        publish(asleep, rows, wanted)
+    with pytest.raises(PipelineError, match="files in the lake already"):
+        publish(awake, rows, wanted)
     assert list(partition.files.values_list("path", flat=True)) == before
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.PUBLISHED, State.DROPPED])
+def test_only_what_is_sealed_is_taken_up_to_be_archived(lake: Conf, state: str) -> None:
+    partition = Partition.objects.create(shard=0, parent="event", day=day_before(DAYS), state=state)
+    with pytest.raises(Fenced):
+        take_up_to_archive(partition)
+    partition.refresh_from_db()
+    assert (partition.state, partition.term) == (state, 0)
+    Partition.objects.update(state=State.ARCHIVING)  # a run was killed
+    partition.refresh_from_db()
+    assert take_up_to_archive(partition).term == 1
+
+
+def test_who_seals_a_day_that_was_published_meanwhile_leaves_it_so(
+    lake: Conf, past: str, sessions: Sessions, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seal_and_sleep(connection: Any, parent: str, day: datetime.date) -> None:
+        seal(connection, parent, day)
+        Partition.objects.filter(parent=parent, day=day).update(state=State.PUBLISHED, term=2)
+
+    monkeypatch.setattr("pipeline.archive.seal", seal_and_sleep)
+    with pytest.raises(Fenced):
+        archive(lake, sessions, said.append)
+    assert not Partition.objects.filter(state=State.SEALED).exists()
+
+
+def test_a_run_that_has_lost_its_lock_publishes_nothing_and_the_next_one_does(
+    lake: Conf, past: str, sessions: Sessions, said: list[str]
+) -> None:
+    def say(text: str) -> None:
+        said.append(text)
+        if text == "copied":
+            lose_lock(lake)
+
+    with pytest.raises(Fenced, match="lock was lost"):
+        archive(lake, sessions, say)
+    assert Fenced.exit_code == Busy.exit_code
+    assert not File.objects.exists()
+    assert State.PUBLISHED not in Partition.objects.values_list("state", flat=True)
+    archive(lake, sessions, said.append)
+    verify(lake, sessions, said.append)
+
+
+def lose_lock(conf: Conf) -> None:
+    with psycopg.connect(conf.control_url, autocommit=True) as connection:
+        ended = connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks JOIN pg_database d ON d.oid = database "
+            "WHERE locktype = 'advisory' AND objid = %s AND datname = current_database()",
+            [WRITING],
+        )
+        assert ended.fetchall() == [(True,)]
 
 
 def copy_of(partition: Partition) -> Any:
