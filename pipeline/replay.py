@@ -123,12 +123,13 @@ def replay(conf: Conf, sessions: Sessions, run: Replay, say: Say, door: Door, ra
         raise NothingToDo("Nothing was to be sent")
 
 
-def dry_run(conf: Conf, sessions: Sessions, run: Replay, say: Say) -> None:
-    """What would be sent, by the hour of its enqueue; nothing is."""
+def dry_run(conf: Conf, sessions: Sessions, run: Replay, say: Say, *, is_resumed: bool = False) -> None:
+    """What would be sent, by the hour of its enqueue; nothing is. A run that was begun to be sent keeps its place."""
     try:
         seconds = Source.of(conf, sessions, run).seconds()
     finally:
-        run.delete()
+        if not is_resumed:
+            run.delete()
     if not len(seconds["second"]):
         raise NothingToDo("Nothing would be sent")
     hours, places = np.unique(seconds["second"] // 3600, return_inverse=True)

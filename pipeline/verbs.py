@@ -128,7 +128,7 @@ def _replay(conf: Conf, options: dict[str, Any], say: Say) -> None:
         raise PipelineError("replay needs --namespace and --from, or --resume")
     with Sessions("mqueue replay", options["master"], options["remote"]) as sessions:
         if options["dry_run"]:
-            replays.dry_run(conf, sessions, run, say)
+            replays.dry_run(conf, sessions, run, say, is_resumed=bool(options["resume"]))
             return
         door = Door(options["url"] or conf.api.origin, conf.jwt_secret, run.wish["namespace"], f"replay-{run.name}")
         with closing(door):

@@ -13,7 +13,7 @@ from django.db import connections
 
 from mqueue.core.conf import ROOT, Conf, Lake
 from pipeline import tasks
-from pipeline.models import File
+from pipeline.models import File, Replay
 from pipeline.turns import turn
 from pipeline.verbs import VERBS
 from tests.pipeline.past import day_before, grow_older, settle_some
@@ -105,6 +105,15 @@ async def test_a_damaged_lake_is_code_5(lake: Conf, run: Run, namespace: str) ->
     (Path(lake.lake.url.removeprefix("file://")) / file.path).write_bytes(b"PAR1")
     assert run("verify") == 5
     connections.close_all()  # of this test's own context: the pool has few
+
+
+def test_a_dry_run_forgets_the_run_that_it_began_and_no_other(lake: Conf, run: Run, namespace: str) -> None:
+    asked = ("--namespace", namespace, "--from", "2026-11-01")
+    assert run("replay", *asked, "--dry-run") == 3
+    assert not Replay.objects.exists()
+    assert run("replay", *asked) == 3
+    assert run("replay", "--resume", Replay.objects.get().name, "--dry-run") == 3
+    assert Replay.objects.exists()
 
 
 def test_without_a_lake_the_daily_task_starts_nothing(monkeypatch: pytest.MonkeyPatch, configuration: Conf) -> None:

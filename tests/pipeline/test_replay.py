@@ -20,7 +20,7 @@ from pipeline.messages import Unsendable, as_sent
 from pipeline.models import Replay
 from pipeline.replay import Wish, begin, dry_run, replay, resume
 from pipeline.spark import Sessions
-from tests.pipeline.past import grow_older, wait_until_complete
+from tests.pipeline.past import grow_older, rows_of, wait_until_complete
 from tests.service import SECRET, Service
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
@@ -148,6 +148,18 @@ def test_a_dry_run_shows_the_hours_and_sends_nothing(
     assert not Replay.objects.exists()
     with pytest.raises(NothingToDo):
         dry_run(lake, sessions, begun(lake, wish(namespace, topic="nobody")), said.append)
+
+
+def test_a_dry_run_of_a_run_that_was_stopped_shows_what_is_left_and_leaves_its_place(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    run = begun(lake, wish(namespace))
+    sent = sorted((row["enqueued_at"], row["id"]) for row in rows_of(lake, "message", namespace))[:20]
+    Replay.objects.update(sent=20, last_at=sent[-1][0], last_id=sent[-1][1])
+    dry_run(lake, sessions, resume(lake, run.name), said.append, is_resumed=True)
+    assert said[-1] == "40 messages"
+    replay(lake, sessions, resume(lake, run.name), said.append, door, None)
+    assert bodies_in(served, namespace, "again") == list(range(20, 60))
 
 
 def test_a_run_that_rested_longer_than_keys_are_kept_is_not_resumed(lake: Conf, namespace: str) -> None:
