@@ -8,11 +8,14 @@ import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.db.models import Q, Sum
+from django.db.models.functions import Coalesce
 from pyspark.sql import DataFrame
 
 from mqueue.core.conf import Conf
 from pipeline.chunks import Batches, Names
 from pipeline.log import IN_LAKE, Wanted, all_days, horizons, pieces
+from pipeline.manifest import State
 from pipeline.meeting import Job
 from pipeline.models import Partition, RolledUp
 from pipeline.pieces import Piece
@@ -57,20 +60,28 @@ def touched(conf: Conf, kind: str) -> tuple[list[int], Days]:
     below = horizons(conf)
     last = RolledUp.objects.filter(kind=kind).first()
     if last is None or len(last.horizons) != len(below):
-        return below, _kept_days(conf)
+        return below, _whole(conf, all_days(conf))
     days = set(Partition.objects.filter(published_at__gte=last.at, state__in=IN_LAKE).values_list("day", flat=True))
     for shard, url in enumerate(conf.shard_urls):
         with connected(url, patience="1h") as connection:
             rows = connection.execute(statement("days_since"), {"since": last.horizons[shard], "horizon": below[shard]})
             days |= {row[0] for row in rows.fetchall()}
-    return below, frozenset(days)
+    return below, _whole(conf, frozenset(days))
 
 
-def _kept_days(conf: Conf) -> Days:
-    """All but those that the lake need not have any more: what was counted of them stays."""
+def _whole(conf: Conf, days: Days) -> Days:
+    """Those whose log is all there. Of the others stays what was counted: a dead letter that is replayed years later
+    changes the day of its enqueue, and would be all that is left of it."""
+    return (days & all_days(conf)) - _past_the_lake(conf)
+
+
+def _past_the_lake(conf: Conf) -> Days:
+    """Days that have left a shard, and of which the lake has let something go, or need not have any more."""
     kept = conf.lake.retention_days
-    if not kept:
-        return all_days(conf)
     with connected(conf.control_url) as connection:
         now, _ = today(connection)
-    return frozenset(day for day in all_days(conf) if not is_over(day, now, kept))
+    in_use = Coalesce(Sum("files__rows", filter=Q(files__retired_at=None)), 0)
+    dropped = Partition.objects.filter(state=State.DROPPED).annotate(in_use=in_use)
+    return frozenset(
+        one.day for one in dropped if one.in_use < (one.rows or 0) or (kept and is_over(one.day, now, kept))
+    )

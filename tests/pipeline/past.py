@@ -17,7 +17,10 @@ OLDER = [
     "UPDATE message SET day = day - %(days)s, enqueued_at = enqueued_at - %(days)s * interval '1 day' WHERE ",
     "UPDATE event SET at = at - %(days)s * interval '1 day' WHERE ",
     "UPDATE delivery SET day = day - %(days)s WHERE ",
-    "UPDATE dead_letter SET day = day - %(days)s, died_at = died_at - %(days)s * interval '1 day' WHERE ",
+    (
+        "UPDATE dead_letter SET day = day - %(days)s, enqueued_at = enqueued_at - %(days)s * interval '1 day', "
+        "died_at = died_at - %(days)s * interval '1 day' WHERE "
+    ),
 ]
 
 

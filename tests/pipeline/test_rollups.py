@@ -1,6 +1,7 @@
 """Usage and failures say what happened, may be run again, and count what comes late."""
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -8,13 +9,14 @@ import pytest
 from django.db import connections
 
 from mqueue.core import redrive
-from mqueue.core.conf import Conf
-from mqueue.core.messages import Dequeue, Nack, Settle
+from mqueue.core.conf import Conf, Lake
+from mqueue.core.messages import DeadChoice, DeadPage, Dequeue, Nack, Settle
 from mqueue.engine.engine import Engine
 from pipeline.archive import archive
 from pipeline.errors import NothingToDo
 from pipeline.failures import MASKS, advice, failures
-from pipeline.models import Failure, Table, UsageHour
+from pipeline.gc import gc
+from pipeline.models import Failure, File, Table, UsageHour
 from pipeline.retain import retain
 from pipeline.spark import Sessions
 from pipeline.storage import Storage
@@ -132,6 +134,55 @@ async def test_deaths_are_grouped_by_what_their_errors_share(
     assert "66 % of its deaths" in told
     assert "3 wait" in told
     connections.close_all()  # of this test's own context: the pool has few
+
+
+async def test_an_old_dead_letter_that_is_replayed_leaves_what_was_counted_of_its_day(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    """Its day has left the lake, and the letter would be all that is found of it."""
+    await a_day(lake, namespace, 10)
+    grow_older(lake, namespace, DAYS)
+    archive(lake, sessions, said.append)
+    usage(lake, sessions, said.append)
+    failures(lake, sessions, said.append)
+    retain(replace(lake, lake=Lake(lake.lake.url, 0, retention_days=5)), said.append)
+    gc(lake, said.append)
+    assert not File.objects.filter(partition__day=day_before(DAYS)).exists()
+    for retention in (5, 0):  # the setting may be another by now
+        await replay_one(lake, namespace)
+        with_retention = replace(lake, lake=Lake(lake.lake.url, 0, retention_days=retention))
+        usage(with_retention, sessions, said.append)
+        failures(with_retention, sessions, said.append)
+        usage(with_retention, sessions, said.append, everything=True)
+        assert totals(namespace) == TEN
+        assert sum(one.deaths for one in Failure.objects.filter(namespace=namespace)) == 3
+    connections.close_all()  # of this test's own context: the pool has few
+
+
+async def test_an_old_dead_letter_whose_day_is_in_the_lake_is_counted_once(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    await a_day(lake, namespace, 10)
+    grow_older(lake, namespace, DAYS)
+    archive(lake, sessions, said.append)
+    usage(lake, sessions, said.append)
+    retain(lake, said.append)
+    await replay_one(lake, namespace)
+    UsageHour.objects.filter(namespace=namespace).update(messages=0)  # the day is done anew
+    usage(lake, sessions, said.append)
+    assert totals(namespace) == TEN
+    connections.close_all()  # of this test's own context: the pool has few
+
+
+async def replay_one(conf: Conf, namespace: str) -> None:
+    engine = Engine(conf)
+    await engine.open()
+    try:
+        (letter, *_) = await engine.dead.page(DeadPage(namespace, "t"))
+        assert await engine.dead.replay("c", DeadChoice(namespace, "t", id=letter.id)) == 1
+    finally:
+        await engine.close()
+    wait_until_complete(conf)
 
 
 def test_searches_know_every_mask_of_a_fingerprint() -> None:
