@@ -10,22 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-import psycopg
 from django.utils import timezone
 
 from mqueue.core.conf import Conf
 from pipeline.chunks import CHUNK_BYTES, STATS_DDL, Chunk, Names, copier
 from pipeline.compact import ROW_BYTES
 from pipeline.digests import Sums, add_up
-from pipeline.errors import NothingToDo, PipelineError
+from pipeline.errors import NothingToDo, PipelineError, TaskFailed
 from pipeline.layout import LAYOUTS
 from pipeline.manifest import TO_ARCHIVE, State, change, publish, take_up_to_archive
 from pipeline.models import Partition
 from pipeline.pieces import HIGHEST_ID
-from pipeline.spark import Sessions
+from pipeline.spark import Sessions, telling_failures
+from pipeline.troubles import Troubles
 from pipeline.turns import Turn, turn
+from shards.migrate import IN_USE, LONG_EACH, LONG_TIMEOUT
 from shards.models import Deployment
-from shards.retention import Connection, connected, log_partitions, today
+from shards.retention import LOCK_TIMEOUT, Connection, connected, log_partitions, today
 from shards.sql import statement
 
 AT_ONCE = 16  # partitions of one Spark job
@@ -44,15 +45,30 @@ class Measured:
 
 
 def archive(conf: Conf, sessions: Sessions, say: Say) -> None:
+    troubles = Troubles(say)
     with turn(conf) as mine:
-        for shard in range(len(conf.shard_urls)):
-            note_closed(conf, shard)
-        seal_all(conf, mine, say)
-        waiting = list(Partition.objects.filter(state__in=TO_ARCHIVE))
-        if not waiting:
-            raise NothingToDo("No day is over that is not in the lake")
+        shards = note_all_closed(conf, troubles)
+        for partition in Partition.objects.filter(state=State.OPEN, shard__in=shards):
+            mine.require()
+            with troubles.of(partition):
+                seal_one(conf, partition)
+                say(f"sealed {partition}")
+        waiting = list(Partition.objects.filter(state__in=TO_ARCHIVE, shard__in=shards))
         for start in range(0, len(waiting), AT_ONCE):
-            copy(conf, sessions, mine, waiting[start : start + AT_ONCE], say)
+            copy(Run(conf, sessions, mine, troubles, say), waiting[start : start + AT_ONCE])
+    troubles.end()
+    if not waiting:
+        raise NothingToDo("No day is over that is not in the lake")
+
+
+def note_all_closed(conf: Conf, troubles: Troubles) -> list[int]:
+    """Answers the shards that may be archived: a column that nobody copies may have values in every day."""
+    noted = []
+    for shard in range(len(conf.shard_urls)):
+        with troubles.of(f"shard {shard}"):
+            note_closed(conf, shard)
+            noted.append(shard)
+    return noted
 
 
 def note_closed(conf: Conf, shard: int) -> None:
@@ -77,43 +93,68 @@ def check_columns(connection: Connection, parent: str, known: set[str]) -> None:
         raise PipelineError(f"{parent} has columns that the archive does not know: {sorted(map(str, there ^ known))}")
 
 
-def seal_all(conf: Conf, mine: Turn, say: Say) -> None:
-    for partition in Partition.objects.filter(state=State.OPEN):
-        mine.require()
-        with connected(conf.shard_urls[partition.shard]) as connection:
-            seal(connection, partition.parent, partition.day)
-        change(partition, [State.OPEN], state=State.SEALED, sealed_at=timezone.now())
-        say(f"sealed {partition}")
+def seal_one(conf: Conf, partition: Partition) -> None:
+    with connected(conf.shard_urls[partition.shard]) as connection:
+        seal(connection, partition.parent, partition.day)
+    change(partition, [State.OPEN], state=State.SEALED, sealed_at=timezone.now())
 
 
 def seal(connection: Connection, parent: str, day: datetime.date) -> None:
-    """The lock is asked for briefly and often: those who come behind us wait no longer than that."""
-    for left in reversed(range(SEAL_TRIES)):
+    """The lock is asked for briefly and often: those who come behind us wait no longer than that. Each fifth time is
+    longer than deadlock_timeout, after which a vacuum that is in the way is ended."""
+    for tried in range(1, SEAL_TRIES + 1):
+        patience = LOCK_TIMEOUT if tried % LONG_EACH else LONG_TIMEOUT
+        connection.execute("SELECT set_config('lock_timeout', %s, false)", [patience])
         try:
             connection.execute("SELECT seal_partition(%s, %s)", [parent, day])
             return
-        except psycopg.errors.LockNotAvailable:
-            if not left:
-                raise PipelineError(f"{parent} of {day} is in use all the time and cannot be sealed") from None
+        except IN_USE:
+            if tried == SEAL_TRIES:
+                raise PipelineError("it is in use all the time and cannot be sealed") from None
             connection.execute("SELECT pg_sleep(0.2)")
 
 
-def copy(conf: Conf, sessions: Sessions, mine: Turn, partitions: list[Partition], say: Say) -> None:
-    mine.require()
-    measured = [measure(conf, take_up_to_archive(partition)) for partition in partitions]
-    say(f"measured {len(measured)} partitions, {sum(sum(s.rows for s in m.expected.values()) for m in measured)} rows")
+@dataclass(frozen=True, slots=True)
+class Run:
+    conf: Conf
+    sessions: Sessions
+    turn: Turn
+    troubles: Troubles
+    say: Say
+
+
+def copy(run: Run, partitions: list[Partition]) -> None:
+    run.turn.require()
+    found = []
+    for partition in partitions:
+        with run.troubles.of(partition):
+            found.append(measure(run.conf, take_up_to_archive(partition)))
+    rows = sum(sums.rows for one in found for sums in one.expected.values())
+    run.say(f"measured {len(found)} partitions, {rows} rows")
+    try:
+        copied(run, found)
+    except TaskFailed as failed:
+        run.say(f"{failed}; now each partition by itself")
+        for one in found:
+            with run.troubles.of(one.partition):
+                copied(run, [one])
+
+
+def copied(run: Run, measured: list[Measured]) -> None:
     chunks = [chunk for one in measured for chunk in one.chunks]
     found = []
     if chunks:
-        numbers = sessions.get().range(0, len(chunks), 1, len(chunks))
-        say(f"copying {len(chunks)} pieces")
-        found = numbers.mapInArrow(copier(chunks, conf.lake.url), STATS_DDL).collect()
-        say("copied")
+        numbers = run.sessions.get().range(0, len(chunks), 1, len(chunks))
+        run.say(f"copying {len(chunks)} pieces")
+        with telling_failures():
+            found = numbers.mapInArrow(copier(chunks, run.conf.lake.url), STATS_DDL).collect()
+        run.say("copied")
     owners = [one for one in measured for _ in one.chunks]
     for one in measured:
-        mine.require()
-        rows = publish(one.partition, [row for row in found if owners[row.chunk] is one], one.expected)
-        say(f"published {one.partition}: {rows} rows")
+        run.turn.require()
+        with run.troubles.of(one.partition):
+            rows = publish(one.partition, [row for row in found if owners[row.chunk] is one], one.expected)
+            run.say(f"published {one.partition}: {rows} rows")
 
 
 def measure(conf: Conf, partition: Partition) -> Measured:

@@ -27,5 +27,9 @@ class VerificationFailed(PipelineError):
     exit_code = 5
 
 
+class TaskFailed(PipelineError):
+    """A task of Spark has failed."""
+
+
 class Fenced(Busy):
     """Somebody else has taken this over meanwhile; what we did does not count."""

@@ -1,13 +1,20 @@
 """The Spark session of one run: begun when a verb first needs it, since it takes seconds, and ended with the run."""
 
-from contextlib import ExitStack
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pipeline.errors import TaskFailed
 from pipeline.session import connected_session, session
+
+OF_PYTHON = re.compile(r"^(?!Caused by|Traceback)\w[\w.]*: .+$", re.MULTILINE)  # how a traceback ends
 
 
 @dataclass
@@ -44,3 +51,13 @@ class Sessions:
 def began_too_slowly(error: Exception) -> bool:
     """Spark waits ten seconds for a Python process to begin, which may be too short where much else is going on."""
     return "failed to connect back" in str(error)
+
+
+@contextmanager
+def telling_failures() -> Iterator[None]:
+    """What a task failed of, without where in Spark. Where Spark itself is gone, its own error tells it."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        told = OF_PYTHON.findall(str(error)) or str(error).strip().splitlines()[:1]
+        raise TaskFailed(f"A task failed: {''.join(told[-1:])}") from error

@@ -7,6 +7,7 @@ import sys
 from celery import shared_task
 
 from mqueue.core.conf import ROOT, conf
+from pipeline.errors import VerificationFailed
 
 log = logging.getLogger(__name__)
 DAILY = ("archive", "usage", "failures", "retain", "compact", "gc")
@@ -15,12 +16,17 @@ QUIET = (0, 3, 4)  # done, nothing to do, another run is at it
 
 @shared_task(name="mqueue.pipeline")
 def pipeline(*verbs: str) -> int:
-    """Run verbs one after the other; stops at the first that fails, and answers its exit code."""
+    """Run verbs one after the other; answers the worst exit code. None waits for another: what could not be archived
+    stays on its shard. But where a copy was wrong nothing is deleted from the lake, which may need it."""
     if not conf().lake.is_on:
         return 0
+    worst = 0
     for verb in verbs or DAILY:
+        if verb == "gc" and worst == VerificationFailed.exit_code:
+            log.error("pipeline gc waits: a copy was not what its origin is")
+            continue
         done = subprocess.run([sys.executable, str(ROOT / "manage.py"), "pipeline", verb], cwd=ROOT)
         if done.returncode not in QUIET:
             log.error("pipeline %s ended with %d: run `manage.py pipeline %s` to see why", verb, done.returncode, verb)
-            return done.returncode
-    return 0
+            worst = max(worst, done.returncode) or done.returncode
+    return worst

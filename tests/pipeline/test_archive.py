@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -25,12 +25,15 @@ from pipeline.spark import Sessions
 from pipeline.storage import Storage
 from pipeline.turns import WRITING, turn
 from pipeline.verify import verify
+from shards.migrate import LONG_EACH
 from shards.models import Deployment
+from shards.retention import Connection
 from shards.sql import statement
 from tests.pipeline.past import day_before, grow_older, rows_of, settle_some
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark")]
 DAYS = 12
+NOBODY = "postgresql://nobody@127.0.0.1:1/nothing"
 EXTREMES = """
 UPDATE message SET ordering_key = 'o', concurrency_key = 'ç', ttl_ms = 9223372036854775807, max_retries = -32768,
                    enqueued_at = '1970-01-01 00:00:00.000001+00', deliver_after = '9999-12-31 23:59:59.999999+00'
@@ -135,7 +138,71 @@ def test_sealing_waits_for_whoever_is_writing_to_the_day(
         with pytest.raises(PipelineError, match="in use"):
             archive(lake, sessions, said.append)
         writer.rollback()
+    waits = Partition.objects.get(shard=0, parent="event", day=day_before(DAYS))
+    assert waits.state == State.OPEN
+    assert set(Partition.objects.exclude(pk=waits.pk).values_list("state", flat=True)) == {State.PUBLISHED}
     archive(lake, sessions, said.append)
+
+
+def test_each_fifth_try_to_seal_outlasts_a_vacuum(lake: Conf) -> None:
+    """PostgreSQL ends one that is in the way, when somebody has waited for deadlock_timeout."""
+    with psycopg.connect(lake.shard_urls[0]) as connection:
+        query = "SELECT setting::int FROM pg_settings WHERE name = 'deadlock_timeout'"
+        ends: Any = connection.execute(query).fetchone()
+    tried: list[int] = []
+
+    class Vacuumed:
+        patience = 0
+
+        def execute(self, query: str, given: Any = ()) -> None:
+            if "lock_timeout" in query:
+                self.patience = int(given[0].removesuffix("ms"))
+            elif "seal_partition" in query:
+                tried.append(self.patience)
+                if self.patience <= ends[0]:
+                    raise psycopg.errors.LockNotAvailable
+
+    seal(cast("Connection", Vacuumed()), "event", day_before(DAYS))
+    assert len(tried) == LONG_EACH
+    assert max(tried[:-1]) <= 200
+
+
+def test_a_shard_that_is_down_holds_up_no_other(lake: Conf, past: str, sessions: Sessions, said: list[str]) -> None:
+    with pytest.raises(PipelineError, match=r"shard 1: .*fail"):
+        archive(replace(lake, shard_urls=(lake.shard_urls[0], NOBODY)), sessions, said.append)
+    assert set(Partition.objects.values_list("shard", "state")) == {(0, State.PUBLISHED)}
+    archive(lake, sessions, said.append)
+    assert set(Partition.objects.values_list("state", flat=True)) == {State.PUBLISHED}
+    assert {shard for (shard,) in Partition.objects.values_list("shard")} == {0, 1}
+
+
+def test_a_partition_that_cannot_be_copied_holds_up_no_other(
+    lake: Conf, past: str, sessions: Sessions, said: list[str]
+) -> None:
+    folder = Path(lake.lake.url.removeprefix("file://")) / str(Deployment.objects.get().identity)
+    folder.mkdir(parents=True)
+    (folder / "event").write_text("in the way")
+    with pytest.raises(PipelineError, match=r"A task failed: .*Not a directory"):
+        archive(lake, sessions, said.append)
+    states = set(Partition.objects.filter(files__isnull=False).values_list("parent", "state"))
+    assert states == {("message", State.PUBLISHED)}
+    (folder / "event").unlink()
+    archive(lake, sessions, said.append)
+    verify(lake, sessions, said.append)
+
+
+def test_of_several_troubles_a_wrong_copy_is_the_worst(
+    lake: Conf, past: str, sessions: Sessions, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flipped = "measure_event"
+    monkeypatch.setattr(
+        "pipeline.archive.statement", lambda name: (with_a_flipped_bit if name == flipped else str)(statement(name))
+    )
+    with pytest.raises(VerificationFailed, match="other troubles"):
+        archive(replace(lake, shard_urls=(lake.shard_urls[0], NOBODY)), sessions, said.append)
+    states = set(Partition.objects.filter(rows__gt=0).values_list("parent", "state"))
+    assert states == {("message", State.PUBLISHED)}
+    assert Partition.objects.filter(parent="event", state=State.ARCHIVING).exists()
 
 
 def test_a_copy_that_differs_is_not_published(

@@ -122,20 +122,29 @@ def test_without_a_lake_the_daily_task_starts_nothing(monkeypatch: pytest.Monkey
     assert tasks.pipeline() == 0
 
 
-def test_the_daily_task_ends_with_the_first_verb_that_fails(
-    monkeypatch: pytest.MonkeyPatch, configuration: Conf
+@pytest.mark.parametrize(
+    ("codes", "worst", "left_out"),
+    [
+        ({}, 0, set()),
+        ({"archive": 3, "usage": 4}, 0, set()),
+        ({"archive": 1, "compact": -9}, 1, set()),
+        ({"archive": 5, "retain": 1}, 5, {"gc"}),
+        ({"retain": -9}, -9, set()),
+    ],
+)
+def test_no_verb_of_the_day_waits_for_another_but_for_gc_where_a_copy_was_wrong(
+    monkeypatch: pytest.MonkeyPatch, configuration: Conf, codes: dict[str, int], worst: int, left_out: set[str]
 ) -> None:
-    codes = {"archive": 3, "usage": 4, "failures": 5}
     ran: list[str] = []
 
     def run(command: list[str], **_: object) -> "subprocess.CompletedProcess[bytes]":
         ran.append(command[-1])
-        return subprocess.CompletedProcess(command, codes[command[-1]])
+        return subprocess.CompletedProcess(command, codes.get(command[-1], 0))
 
     monkeypatch.setattr(tasks, "conf", lambda: replace(configuration, lake=Lake("file:///lake", 0)))
     monkeypatch.setattr(tasks.subprocess, "run", run)
-    assert tasks.pipeline() == 5
-    assert ran == ["archive", "usage", "failures"]
+    assert tasks.pipeline() == worst
+    assert ran == [verb for verb in tasks.DAILY if verb not in left_out]
 
 
 def test_every_verb_has_help_and_is_in_the_docs() -> None:

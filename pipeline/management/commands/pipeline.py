@@ -10,7 +10,7 @@ from pipeline.errors import PipelineError
 from pipeline.verbs import VERBS
 
 GENTLY = 5  # as `nice` counts
-INSTALLED_BY_ITSELF = ("pyspark", "pyarrow", "adbc_driver_postgresql", "numpy")
+INSTALLED_BY_ITSELF = ("pyspark", "py4j", "pyarrow", "adbc_driver_postgresql", "numpy")
 
 
 class Command(BaseCommand):
