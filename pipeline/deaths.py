@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.chunks import CHUNKS_OF, Batches, Names
-from pipeline.meeting import UNKNOWN, Job, of_same_try, rows_of
+from pipeline.meeting import UNKNOWN, Job, of_same_try, once, rows_of
 
 NACKED, LAPSED, DEAD = 4, 5, 9  # kinds of events
 DAY_US = 86_400_000_000
@@ -22,7 +22,7 @@ def deaths(jobs: list[Job], url: str, names: Names, days: frozenset[int]) -> Bat
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                table = rows_of(jobs[number], "event", url, names, ["at", "epoch", "kind", "detail"])
+                table = once(rows_of(jobs[number], "event", url, names, ["at", "epoch", "kind", "detail"]))
                 yield from died(table, days).to_batches(max_chunksize=CHUNKS_OF)
 
     return work

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from pipeline.blocks import Numbers, blocks, joined
 from pipeline.chunks import Batches, Names
-from pipeline.meeting import UNKNOWN, Job, is_first, looked_up, of_same_try, rows_of
+from pipeline.meeting import UNKNOWN, Job, is_first, looked_up, of_same_try, once, rows_of
 
 DELIVERED, AGAIN, ACKED, DEAD = 2, 3, 8, 9  # kinds of events
 SHARES = (0.5, 0.95, 0.99)
@@ -60,7 +60,7 @@ def sent_of(job: Job, url: str, names: Names) -> Columns:
 
 
 def steps_of(job: Job, url: str, names: Names) -> Columns:
-    table = rows_of(job, "event", url, names, ["at", "epoch", "kind"])
+    table = once(rows_of(job, "event", url, names, ["at", "epoch", "kind"]))
     columns = {"id": table["id"], "topic": table["topic_id"], "at": table["at"].cast(pa.int64()),
                "epoch": table["epoch"].cast(pa.int64()), "kind": table["kind"]}  # fmt: skip
     return {name: column.to_numpy() for name, column in columns.items()}

@@ -19,6 +19,7 @@ from pipeline.storage import Storage
 
 JOB_ROWS = 2_000_000  # of both logs, in memory at a time
 UNKNOWN = np.iinfo(np.int64).min
+COPIED = 0  # the txid of rows that came from another shard
 
 Job = list[Piece]
 
@@ -53,6 +54,16 @@ def rows_of(job: Job, parent: str, url: str, names: Names, columns: list[str]) -
     schema = pa.schema([LAYOUTS[parent].schema.field(name) for name in ("id", "txid", "topic_id", *columns)])
     tables = [read_one(piece, Storage(url), names, schema) for piece in job if piece.parent == parent]
     return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def once(events: pa.Table) -> pa.Table:
+    """Without what a move of slots has copied from another shard, of whose rows the lake had the day by then."""
+    if COPIED not in events["txid"].to_numpy():
+        return events
+    columns = [events[name].cast(pa.int64()).to_numpy() for name in ("at", "kind", "epoch", "id")]
+    order = np.lexsort(columns)
+    kept = np.logical_or.reduce([is_first(column[order]) for column in columns])
+    return events.take(pa.array(np.sort(order[kept])))
 
 
 def is_first(values: Numbers) -> Numbers:

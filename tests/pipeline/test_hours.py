@@ -51,8 +51,9 @@ def a_past(rng: random.Random) -> tuple[list[Row], list[Row]]:
     return messages, events
 
 
-def write(folder: Path, parent: str, rows: list[Row], rng: random.Random) -> list[Piece]:
-    """Files of ranges of ids and of topics, as the archive and a compaction leave them."""
+def write(folder: Path, parent: str, rows: list[Row], rng: random.Random, where: str = "") -> list[Piece]:
+    """Files of ranges of ids and of topics, as the archive and a compaction leave them. Copies, which lie elsewhere,
+    have no txid."""
     layout, found = LAYOUTS[parent], []
     chosen = rng.choice(["ids", "topics"])
     for part in range(5):
@@ -60,10 +61,10 @@ def write(folder: Path, parent: str, rows: list[Row], rng: random.Random) -> lis
         if not mine:
             continue
         columns = {name: [row.get(name) for row in mine] for name in layout.schema.names}
-        columns["txid"] = [rng.choice([5, 5, 5, 99])] * len(mine)  # the horizon is 100
+        columns["txid"] = [0 if where else rng.choice([5, 5, 5, 99])] * len(mine)  # the horizon is 100
         arrays = [pa.array(columns[field.name], pa.int64() if pa.types.is_timestamp(field.type) else field.type)
                   .cast(field.type) for field in layout.schema]  # fmt: skip
-        path = f"{parent}-{part}.parquet"
+        path = f"{where}{parent}-{part}.parquet"
         Storage(str(folder)).write(path, pa.Table.from_arrays(arrays, schema=layout.schema))
         ids = [row["id"] for row in mine]
         found.append(Piece(parent, 0, 100, path=path, rows=len(mine), low=min(ids), high=max(ids)))
@@ -98,10 +99,15 @@ def reckoned(messages: list[Row], events: list[Row]) -> dict[tuple[int, int], Ro
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_hours_are_what_a_plain_reckoning_finds(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moved", [False, True])
+def test_hours_are_what_a_plain_reckoning_finds(seed: int, moved: bool, tmp_path: Path) -> None:
+    """Also where a shard's day was in the lake when slots left it: they took its rows along."""
     rng = random.Random(seed)
     messages, events = a_past(rng)
     log = [*write(tmp_path, "message", messages, rng), *write(tmp_path, "event", events, rng)]
+    if moved:
+        for parent, rows in (("message", messages), ("event", events)):
+            log += write(tmp_path, parent, [row for row in rows if row["id"] % 3], rng, "copies-")
     found = jobs(log, rng.choice([300, 2_000, 10**6]))
     numbers = pa.record_batch([pa.array(range(len(found)))], names=["number"])
     blocks = list(by_hour(found, str(tmp_path), NAMES, frozenset([DAY_NUMBER]), 3)(iter([numbers])))

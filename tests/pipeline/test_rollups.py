@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import connections
+from psycopg import sql
 
 from mqueue.core import redrive
 from mqueue.core.conf import Conf, Lake
@@ -16,11 +17,13 @@ from pipeline.archive import archive
 from pipeline.errors import NothingToDo
 from pipeline.failures import MASKS, advice, failures
 from pipeline.gc import gc
+from pipeline.layout import LAYOUTS
 from pipeline.models import Failure, File, Table, UsageHour
 from pipeline.retain import retain
 from pipeline.spark import Sessions
 from pipeline.storage import Storage
 from pipeline.usage import usage
+from shards.resharding.copying import pipe
 from tests.integration.messages import message, send
 from tests.pipeline.past import day_before, grow_older, wait_until_complete
 
@@ -183,6 +186,44 @@ async def replay_one(conf: Conf, namespace: str) -> None:
     finally:
         await engine.close()
     wait_until_complete(conf)
+
+
+async def test_what_slots_have_taken_along_to_another_shard_is_counted_once(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    """It is in the lake where it came from; and on its new shard, and then in the lake from there."""
+    await a_day(lake, namespace, 10)
+    grow_older(lake, namespace, DAYS)
+    source, target = in_order_of_rows(lake, namespace)
+    for parent in LAYOUTS:
+        target.execute(f"DROP TABLE {parent}_{day_before(DAYS):%Y%m%d}")
+    archive(lake, sessions, said.append)
+    for table in ("topic", *LAYOUTS):
+        if table in LAYOUTS:
+            target.execute("SELECT make_partition(%s, %s)", [table, day_before(DAYS)])
+        mine = sql.SQL("{} x WHERE {} IN (SELECT id FROM topic WHERE namespace = {})").format(
+            sql.Identifier(table), sql.Identifier("id" if table == "topic" else "topic"), sql.Literal(namespace)
+        )
+        assert pipe(source, target, table, mine)
+    wait_until_complete(lake)
+    usage(lake, sessions, said.append)
+    assert totals(namespace) == TEN
+    archive(lake, sessions, said.append)
+    usage(lake, sessions, said.append)
+    failures(lake, sessions, said.append)
+    assert totals(namespace) == TEN
+    assert sum(one.deaths for one in Failure.objects.filter(namespace=namespace)) == 3
+    target.execute("DELETE FROM topic WHERE namespace = %s", [namespace])
+    for connection in (source, target):
+        connection.close()
+    connections.close_all()  # of this test's own context: the pool has few
+
+
+def in_order_of_rows(conf: Conf, namespace: str) -> "list[psycopg.Connection[tuple[Any, ...]]]":
+    """The shard that has them, and the other."""
+    found = [psycopg.connect(url, autocommit=True) for url in conf.shard_urls]
+    query = "SELECT count(*) FROM topic WHERE namespace = %s"
+    return sorted(found, key=lambda one: one.execute(query, [namespace]).fetchall(), reverse=True)
 
 
 def test_searches_know_every_mask_of_a_fingerprint() -> None:
