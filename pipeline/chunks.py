@@ -21,6 +21,7 @@ from shards.lake import folder_of
 Names = dict[int, tuple[str, str]]
 CHUNK_BYTES = 64 << 20  # of rows, about
 CHUNKS_OF = 10_000  # rows of one batch between Python and the JVM
+UNREADABLE = -1  # the topic of a file that gives no rows
 STATS = pa.schema([
     ("chunk", pa.int32()), ("path", pa.string()), ("size", pa.int64()), ("namespace", pa.string()),
     ("name", pa.string()), ("topic", pa.int32()), ("rows", pa.int64()), ("min_id", pa.int64()), ("max_id", pa.int64()),
@@ -71,7 +72,7 @@ def copy_one(number: int, chunk: Chunk, storage: Storage) -> pa.RecordBatch:
     table = arranged(pull(layout, chunk.shard, chunk.day, chunk.low, chunk.high, columns), chunk.names, layout)
     size = storage.write(path, table)
     del table
-    return summed_up(number, path, size, storage.read(path), layout)
+    return read_back(number, path, size, storage, layout)
 
 
 def arranged(table: pa.Table, names: Names, layout: Layout) -> pa.Table:
@@ -92,6 +93,15 @@ def arranged(table: pa.Table, names: Names, layout: Layout) -> pa.Table:
         for field in layout.pulled
     ]
     return pa.Table.from_arrays([*words, *columns], schema=layout.schema)
+
+
+def read_back(number: int, path: str, size: int, storage: Storage, layout: Layout) -> pa.RecordBatch:
+    """What the file holds; one that cannot be read is told as one that holds nothing right."""
+    try:
+        return summed_up(number, path, size, storage.read(path), layout)
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        nothing = dict.fromkeys(STATS.names, 0) | {"chunk": number, "path": path, "namespace": "", "name": ""}
+        return pa.RecordBatch.from_pylist([nothing | {"topic": UNREADABLE}], schema=STATS)
 
 
 def summed_up(number: int, path: str, size: int, table: pa.Table, layout: Layout) -> pa.RecordBatch:

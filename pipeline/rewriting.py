@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.chunks import Batches, Chunk, arranged, summed_up
+from pipeline.chunks import Batches, Chunk, arranged, read_back
 from pipeline.layout import LAYOUTS
 from pipeline.storage import Storage
 
@@ -38,4 +38,4 @@ def merge_one(number: int, job: Merging, storage: Storage) -> pa.RecordBatch:
     rows = [storage.read(source, names, topics).cast(layout.pulled) for source, topics in job.sources.items()]
     size = storage.write(path, arranged(pa.concat_tables(rows), job.into.names, layout))
     del rows
-    return summed_up(number, path, size, storage.read(path), layout)
+    return read_back(number, path, size, storage, layout)

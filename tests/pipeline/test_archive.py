@@ -13,7 +13,7 @@ import pytest
 
 from mqueue.core.conf import Conf, conf
 from pipeline.archive import archive, seal
-from pipeline.chunks import Chunk, arranged
+from pipeline.chunks import Chunk, arranged, copy_one
 from pipeline.digests import sums
 from pipeline.errors import Busy, Fenced, NothingToDo, PipelineError, VerificationFailed
 from pipeline.gc import gc
@@ -220,6 +220,22 @@ def test_a_copy_that_differs_is_not_published(
     verify(lake, sessions, said.append)
 
 
+def test_a_file_that_cannot_be_read_back_is_a_wrong_copy(lake: Conf, past: str) -> None:
+    class Damaging(Storage):
+        def write(self, path: str, table: Any) -> int:
+            size = super().write(path, table)
+            (Path(self.url.removeprefix("file://")) / path).write_bytes(b"PAR1")
+            return size
+
+    sealed = Partition.objects.create(shard=0, parent="message", day=day_before(DAYS), state=State.SEALED)
+    mine = take_up_to_archive(sealed)
+    chunk = Chunk("d", mine.parent, mine.shard, mine.day, mine.term, 0, 1 << 60, names_of(mine))
+    rows = [SimpleNamespace(**row) for row in copy_one(0, chunk, Damaging(lake.lake.url)).to_pylist()]
+    with pytest.raises(VerificationFailed):
+        publish(mine, rows, {})
+    assert not File.objects.exists()
+
+
 def with_a_flipped_bit(query: str) -> str:
     return query.replace("bit_xor(hash)", "bit_xor(hash) # 1")
 
@@ -353,9 +369,12 @@ def lose_lock(conf: Conf) -> None:
 
 def copy_of(partition: Partition) -> Any:
     table = pull(LAYOUTS[partition.parent], partition.shard, partition.day, 0, 1 << 60)
+    return arranged(table, names_of(partition), LAYOUTS[partition.parent])
+
+
+def names_of(partition: Partition) -> dict[int, tuple[str, str]]:
     with psycopg.connect(conf().shard_urls[partition.shard]) as connection:
-        names = {row[0]: (row[1], row[2]) for row in connection.execute("SELECT id, namespace, name FROM topic")}
-    return arranged(table, names, LAYOUTS[partition.parent])
+        return {row[0]: (row[1], row[2]) for row in connection.execute("SELECT id, namespace, name FROM topic")}
 
 
 def expected_rows(expected: list[Any]) -> list[Any]:
