@@ -71,6 +71,7 @@ class Wish:
     where: str | None = None
     most: int | None = None
     most_replays: int = 3
+    rate: float | None = None  # messages a second
 
     def as_json(self) -> dict[str, Any]:
         return {name: _text(getattr(self, name)) for name in self.__slots__}

@@ -109,8 +109,9 @@ def replay_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--most-replays", type=int, default=3, help="skip what was replayed so often (default: 3)")
     parser.add_argument("--dry-run", action="store_true", help="show how many there are by the hour, and send nothing")
     parser.add_argument(
-        "--resume", metavar="RUN", help="go on with a run that was stopped; the rest is as it was asked"
-    )
+        "--resume", metavar="RUN",
+        help="go on with a run that was stopped; the rest is as it was asked, but for --url; --rate may be another",
+    )  # fmt: skip
     parser.add_argument("--url", help="the service (default: this installation's API)")
 
 
@@ -132,7 +133,7 @@ def _replay(conf: Conf, options: dict[str, Any], say: Say) -> None:
             return
         door = Door(options["url"] or conf.api.origin, conf.jwt_secret, run.wish["namespace"], f"replay-{run.name}")
         with closing(door):
-            replays.replay(conf, sessions, run, say, door, options["rate"])
+            replays.replay(conf, sessions, run, say, door, options["rate"] or run.wish.get("rate"))
 
 
 def usage_arguments(parser: argparse.ArgumentParser) -> None:

@@ -116,6 +116,17 @@ def test_a_dry_run_forgets_the_run_that_it_began_and_no_other(lake: Conf, run: R
     assert Replay.objects.exists()
 
 
+def test_a_run_that_is_resumed_keeps_its_rate_unless_another_is_asked_for(
+    lake: Conf, run: Run, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: list[float] = []
+    monkeypatch.setattr("pipeline.replay.replay", lambda *given: rates.append(given[-1]))
+    assert run("replay", "--namespace", namespace, "--from", "2026-11-01", "--rate", "7") == 0
+    resumed = ("replay", "--resume", Replay.objects.get().name)
+    assert run(*resumed) == run(*resumed, "--rate", "9") == run(*resumed) == 0
+    assert rates == [7, 7, 9, 7]
+
+
 def test_without_a_lake_the_daily_task_starts_nothing(monkeypatch: pytest.MonkeyPatch, configuration: Conf) -> None:
     monkeypatch.setattr(tasks, "conf", lambda: configuration)
     monkeypatch.setattr(tasks.subprocess, "run", lambda *_, **__: pytest.fail("it started something"))
