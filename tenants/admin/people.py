@@ -16,7 +16,6 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from tenants import audit, shapes
 from tenants.admin.door import Audited, asker
-from tenants.models import Member
 
 admin.site.unregister([User, Group])
 
@@ -66,13 +65,14 @@ class UserAdmin(AuditedPeople, PlainUserAdmin, ModelAdmin):  # type: ignore[misc
         groups, permissions = sorted(group.name for group in obj.groups.all()), names_of(obj.user_permissions.all())
         return Account(obj.username, obj.email, obj.is_active, obj.is_staff, obj.is_superuser, groups, permissions)
 
-    def delete_queryset(self, request: HttpRequest, found: Iterable[User]) -> None:
+    def delete_queryset(self, request: HttpRequest, found: Iterable[Any]) -> None:
         """Their roles go with them, which is the business of each namespace."""
         with audit.changing():
             people = list(found)
-            for member in Member.objects.filter(user__in=people).select_related("user", "namespace"):
-                home, name = member.namespace.name, member.user.get_username()
-                audit.note(asker(request), "member.remove", home, name, before=shapes.member(member))
+            for person in people:
+                for member in person.memberships.select_related("user", "namespace"):
+                    before = shapes.member(member)
+                    audit.note(asker(request), "member.remove", member.namespace.name, before.user, before=before)
             super().delete_queryset(request, people)
 
 

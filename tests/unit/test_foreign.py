@@ -27,7 +27,7 @@ FOREIGN = {
     "namespace key": Principal("me", frozenset(("mine",)), frozenset(("mine:*",)), 2e9, "k"),
     "namespace key for nothing": Principal("me", frozenset(), frozenset(("mine:*",)), 2e9, "k"),
 }
-BESIDE = {"admin/", "admin/login/", "", "api/schema/", "api/docs/"}  # not of any namespace
+BESIDE = {"admin/", "admin/login/", "admin/password_change/", "", "api/schema/", "api/docs/"}  # not of any namespace
 
 
 class Untouchable:
