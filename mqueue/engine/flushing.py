@@ -90,7 +90,7 @@ class Flushing:
         self._marks: dict[UUID, int] = {}
         self._rows, self._count = ROWS, 16
         self._after = START
-        self._missing: tuple[UUID, int] | None = None
+        self._missing: dict[UUID, int] = {}  # what was told of whom
         self._stranded: dict[UUID, float] = {}  # writers, and until when they are passed over
 
     @property
@@ -137,7 +137,7 @@ class Flushing:
 
     async def _load(self, entries: list[Entry]) -> tuple[Load, list[Entry]]:
         """What can be committed together, and what is left. Those that have to wait are passed over."""
-        await self._know_marks({entry.writer for entry in entries})
+        await self._know_marks(entries)
         now = time.monotonic()
         self._stranded = {writer: until for writer, until in self._stranded.items() if until > now}
         load, reached = Load(), dict(self._marks)
@@ -163,8 +163,8 @@ class Flushing:
         return load, []
 
     def _tell_missing(self, writer: UUID, number: int) -> None:
-        if self._missing != (writer, number):  # once, and not with every look
-            self._missing = writer, number
+        if self._missing.get(writer) != number:  # once, and not with every look
+            self._missing[writer] = number
             log.warning("records of writer %s wait for %d, which is missing", writer.hex, number)
 
     def _pass_over(self, writers: set[UUID]) -> None:
@@ -183,9 +183,17 @@ class Flushing:
         for shard, numbers in topics.items():
             await self._heads[shard].cool(numbers)
 
-    async def _know_marks(self, writers: set[UUID]) -> None:
-        if unknown := writers - self._marks.keys():
-            self._marks |= await read_marks(self._shard, unknown)
+    async def _know_marks(self, entries: Sequence[Entry]) -> None:
+        """Of writers that are new to us; and of those that seem to miss something, since another flusher may have been
+        at work, and have committed that, since we knew theirs."""
+        first = {entry.writer: entry for entry in reversed(entries)}
+        doubtful = {
+            writer
+            for writer, entry in first.items()
+            if writer not in self._marks or (entry.first > self._marks[writer] + 1 and not entry.is_base)
+        }
+        if doubtful:
+            self._marks |= await read_marks(self._shard, doubtful)
 
     def _items(self, entry: Entry) -> list[Item] | None:
         """None where it is not what was pushed."""

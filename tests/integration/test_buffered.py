@@ -636,6 +636,16 @@ async def test_what_cannot_be_carried_over_holds_up_its_own_log_alone(
     assert await arrived.bodies() == ["leaves", 1]
 
 
+async def test_a_flusher_that_takes_over_again_knows_what_others_have_committed(shard: Shard) -> None:
+    """It stood by meanwhile: to what it had known before, what they have committed looks like a gap."""
+    other = shard.another_flusher()
+    for n, flusher in enumerate((shard.flushing, other, shard.flushing, other)):
+        await shard.put(n)
+        await flusher.flush(0)
+        assert not flusher.is_held
+        assert await shard.bodies() == [n]
+
+
 @pytest.mark.parametrize("sent_later", [True, False])
 async def test_what_a_flusher_had_committed_when_it_died_is_not_overtaken(
     shard: Shard, monkeypatch: pytest.MonkeyPatch, sent_later: bool
