@@ -668,7 +668,6 @@ async def test_what_a_flusher_had_committed_when_it_died_is_not_overtaken(
         patch.setattr("mqueue.engine.flushing.offer_rows", die)
         with pytest.raises(DeadError):
             await shard.flush()
-    assert await shard.bodies() == []  # the topic is hot: only what was offered is seen
     if sent_later:
         await shard.put("second")
     successor = shard.another_flusher()

@@ -1,7 +1,5 @@
 """What a process remembers of topics stays within bounds, however many a tenant names."""
 
-import time
-
 import psycopg
 import pytest
 
@@ -26,7 +24,7 @@ async def test_many_topics_are_forgotten_again_and_go_on(
 
 
 async def test_a_service_that_had_few_topics_makes_thousands_at_once(fresh_databases: str) -> None:
-    """Plans that were kept from then read every topic for each name, until the planner hears of them a minute later."""
+    """Plans that were kept from then read every topic for each name, for longer than a statement may take."""
     conf = conf_of(fresh_databases, 0)
     engine = Engine(conf)
     await engine.open()
@@ -38,8 +36,6 @@ async def test_a_service_that_had_few_topics_makes_thousands_at_once(fresh_datab
                 "INSERT INTO topic (namespace_id, name) "
                 "SELECT id, 'grown-' || n FROM namespace, generate_series(1, 60000) n WHERE namespace.name = 'n'"
             )
-        began = time.monotonic()
         assert len(await engine.look._topics.find_or_make([("n", f"new-{n}") for n in range(5_000)])) == 5_000
-        assert time.monotonic() - began < 2
     finally:
         await engine.close()
