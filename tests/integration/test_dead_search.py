@@ -1,6 +1,8 @@
 """A search among dead letters finds what fits, in order and once, however small its steps are."""
 
+import asyncio
 import base64
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from mqueue.core.conf import Conf
 from mqueue.core.errors import ShardUnavailable
 from mqueue.core.messages import Dequeue, Message, Nack
-from mqueue.core.searches import TOP, DeadFilter
+from mqueue.core.searches import TOP, DeadFilter, Place
 from mqueue.engine import dead_walk
+from mqueue.engine.dead_search import Found
 from mqueue.engine.engine import Engine
 from shards.routing import slot_of
 from tests.integration.messages import message, send
@@ -27,8 +30,20 @@ async def kill(engine: Engine, namespace: str, topic: str = "t", error: str | No
     return number
 
 
+async def search(engine: Engine, namespace: str, wanted: DeadFilter, place: Place, limit: int) -> Found:
+    """Again where it is told so: a machine that stands still for two seconds does not get there in time."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return await engine.dead_search.search(namespace, wanted, place, limit)
+        except ShardUnavailable as error:
+            assert error.retry_after_s
+            assert time.monotonic() < deadline
+            await asyncio.sleep(error.retry_after_s)
+
+
 async def ids(engine: Engine, namespace: str, **wanted: Any) -> list[int]:
-    found = await engine.dead_search.search(namespace, DeadFilter(**wanted), TOP, 1000)
+    found = await search(engine, namespace, DeadFilter(**wanted), TOP, 1000)
     assert found.next is None
     assert found.is_whole
     return [line.id for line in found.lines]
@@ -41,7 +56,7 @@ async def test_those_that_died_last_come_first_across_topics_and_shards(engine: 
     seen: list[int] = []
     place = TOP
     while True:
-        found = await engine.dead_search.search(namespace, DeadFilter(), place, 5)
+        found = await search(engine, namespace, DeadFilter(), place, 5)
         seen += [line.id for line in found.lines]
         if found.next is None:
             break
