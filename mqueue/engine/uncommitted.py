@@ -50,7 +50,7 @@ class Uncommitted:
     async def _look(self) -> None:
         while any(self._held.values()):
             await asyncio.sleep(LOOK_S)
-            for shard, held in self._held.items():
+            for shard, held in list(self._held.items()):  # more may come meanwhile
                 while held and self._buffering.is_committed(shard, held[0].number):
                     done = held.popleft()
                     await self._levels.settle(done.room, done.room.granted)
