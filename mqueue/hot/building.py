@@ -8,6 +8,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from mqueue.hot import keys
+from mqueue.hot.careful import run_of
 from mqueue.hot.sets import DEMAND_US, script
 
 OWNER_MS = 1_500  # a prefetcher that is silent for so long is succeeded
@@ -52,13 +53,13 @@ class Building:
 
     async def enter_generation(self) -> None:
         """The one that is there, or a new one: sets that an earlier run of the server has built may miss something."""
-        run: str = (await self._client.info("server"))["run_id"][:16]
+        run = await run_of(self._client)
         found: Any = await self._client.get(self._keys[0])
         if found is None or not found.startswith(run):
             new = f"{run}-{secrets.token_hex(4)}"
             await self._client.set(self._keys[0], new)
             if found:
-                await self._sweep(found)
+                await self._sweep(found.removeprefix(keys.OVER))
             found = new
         self.generation = found
 

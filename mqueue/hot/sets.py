@@ -13,6 +13,7 @@ import redis
 from redis.asyncio import Redis
 
 from mqueue.hot import keys
+from mqueue.hot.careful import CarefulScript
 from mqueue.hot.refs import NOTHING
 
 log = logging.getLogger(__name__)
@@ -56,8 +57,9 @@ class Sets:
     def __init__(self, client: "Redis", shard: int) -> None:
         self._shard, self._prefix = shard, keys.prefix(shard)
         self._keys = [keys.generation(shard)]
-        self._pop, self._done, self._offer, self._sieve, self._cool = (
-            client.register_script(script(name)) for name in ("pop", "done", "offer", "sieve", "cool")
+        self._pop = CarefulScript(client, script("pop"), shard)
+        self._done, self._offer, self._sieve, self._cool = (
+            client.register_script(script(name)) for name in ("done", "offer", "sieve", "cool")
         )
         self._away_until = 0.0
         self._owed: set[int] = set()  # topics whose offers were lost: they may not stay hot

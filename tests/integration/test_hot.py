@@ -322,6 +322,29 @@ async def test_another_run_of_redis_begins_a_new_generation(engine: Engine, topi
     assert bodies(await take(engine, topic.namespace)) == ["kept"]
 
 
+async def test_a_server_that_was_restarted_is_not_believed_for_a_moment(engine: Engine, topic: Topic) -> None:
+    """It has forgotten its scripts, and its sets may be those of an older file."""
+    old = f"{'0' * 16}-feed"
+    for number in range(5):
+        await send(engine, message(topic.namespace, body=number))
+    await topic.redis.rename(await topic.key("t"), f"{keys.prefix(topic.shard_number)}{old}:t:{topic.number}")
+    await topic.redis.set(keys.generation(topic.shard_number), old)
+    await topic.redis.script_flush()
+    found = await asyncio.gather(*(take(engine, topic.namespace) for _ in range(5)))
+    assert sorted(body for one in found for body in bodies(one)) == list(range(5))
+    topic.prefetcher._looked_at_generation = 0
+    await topic.prefetcher.run_once()
+    assert [key async for key in topic.redis.scan_iter(match=f"*{old}*")] == []
+
+
+async def test_scripts_that_are_forgotten_make_nothing_cold(engine: Engine, topic: Topic) -> None:
+    await send(engine, message(topic.namespace, body="kept"))
+    generation = await topic.redis.get(keys.generation(topic.shard_number))
+    await topic.redis.script_flush()
+    assert bodies(await take(engine, topic.namespace)) == ["kept"]
+    assert await topic.redis.get(keys.generation(topic.shard_number)) == generation
+
+
 async def test_a_lost_redis_loses_nothing(engine: Engine, topic: Topic) -> None:
     await send(engine, *(message(topic.namespace, body=n) for n in range(3)))
     for number in range(2):
