@@ -16,6 +16,7 @@ from daemons.base import tell_ready
 from mqueue.core.conf import Conf, conf
 
 SENTINEL_S = 1.0
+SILENT_S = 5.0  # a broker that says nothing for so long is gone; twice that, and the worker has another connection
 JOBS_EVERY_S = 2.0
 CHATTY = ("celery.app.trace", "celery.worker.strategy", "celery.beat")  # a line for each look for jobs is too much
 
@@ -23,6 +24,7 @@ CHATTY = ("celery.app.trace", "celery.worker.strategy", "celery.beat")  # a line
 def broker(conf: Conf) -> dict[str, Any]:
     """Where Celery's own messages go: under a prefix of their own, beside our keys."""
     options: dict[str, Any] = {"global_keyprefix": "mqueue-celery:", "visibility_timeout": 6 * 3600}
+    options |= {"socket_timeout": SILENT_S, "socket_connect_timeout": SILENT_S, "health_check_interval": int(SILENT_S)}
     credentials = f":{quote(conf.redis.password, safe='')}@" if conf.redis.password else ""
     if conf.redis.sentinels:
         options["master_name"] = conf.redis.master

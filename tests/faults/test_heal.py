@@ -336,6 +336,23 @@ def test_a_subscription_that_died_without_a_word_is_noticed(stage: Stage) -> Non
     assert took[4] < 0.2
 
 
+def test_jobs_go_on_where_the_connections_to_redis_died_without_a_word(stage: Stage) -> None:
+    """Or Celery would listen to a line that is dead, for as long as TCP takes."""
+    with stage.service.client() as http:
+        jobs = f"/api/v1/namespaces/{NAMESPACE}/jobs/"
+
+        def run_one() -> float:
+            made = http.post(jobs, json={"kind": "replay", "filter": {"topic": stage.topics[0]}, "rate_per_s": 100})
+            assert made.status_code == 201, made.text
+            return until(lambda: http.get(f"{jobs}{made.json()['id']}/").json()["state"] == "done", 60)
+
+        usual = run_one()
+        stage.lines.obey("redis", "strand")
+        after = run_one()
+    print(f"a job takes {usual:.1f} s, and {after:.1f} s then")
+    assert after < 20, "the line ends what is stranded after half a minute"
+
+
 def _wakes_after(http: httpx.Client, other: httpx.Client, topic: str) -> float:
     from concurrent.futures import ThreadPoolExecutor
 

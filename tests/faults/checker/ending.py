@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from tests.faults.checker.messages import NAMESPACE
 from tests.faults.checker.stage import Stage
 
 CLOCK_GRAIN_US = 2_000
+CELERY_S = 30.0
 MESSAGES = """
 SELECT id, state, attempts, payload, idempotency_key FROM mq.messages WHERE namespace = %s AND topic = %s ORDER BY id
 """
@@ -67,9 +69,14 @@ def _write_messages(connection: "psycopg.Connection[Any]", topic: str, folder: P
 
 
 def _celery_answers(stage: Stage) -> bool:
-    """It takes no part in the traffic, and may be deaf without anybody's noticing."""
-    command = [sys.executable, "-m", "celery", "--app", "mqueue.celery", "inspect", "ping", "--timeout", "10"]
-    return subprocess.run(command, cwd=ROOT, env=stage.service.env, capture_output=True).returncode == 0
+    """It takes no part in the traffic, and may be deaf without anybody's noticing. Where its line died without a word a
+    moment ago, it has to find out first."""
+    command = [sys.executable, "-m", "celery", "--app", "mqueue.celery", "inspect", "ping", "--timeout", "5"]
+    deadline = time.monotonic() + CELERY_S
+    while subprocess.run(command, cwd=ROOT, env=stage.service.env, capture_output=True).returncode:
+        if time.monotonic() > deadline:
+            return False
+    return True
 
 
 def _stats(stage: Stage, topic: str) -> tuple[int, int, int, int] | None:
