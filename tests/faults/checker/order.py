@@ -51,13 +51,32 @@ def _hold_against(poll: Poll, worst: Key, active: list[tuple[Key, int]], history
             over.append(index)
         elif until > poll.ended:
             missed = f"{history.topic}: {key[2]} (priority {key[0]}) surely waited at {poll.began / SECOND:.3f} s"
+            more = (
+                f"; asked for {_ms(poll.ended - poll.began)}, wait_ms {poll.wait_ms}; {_story(history, key[2], poll)}"
+            )
             if poll.leases and key < _worst(poll.leases):
-                findings.broke("strict_order", f"{missed} and {poll.leases[-1].message.id} was returned")
+                findings.broke("strict_order", f"{missed} and {poll.leases[-1].message.id} was returned{more}")
             else:
-                findings.broke("nothing_withheld", f"{missed} and {len(poll.leases)} of {poll.limit} were returned")
+                withheld = f"{missed} and {len(poll.leases)} of {poll.limit} were returned"
+                findings.broke("nothing_withheld", withheld + more)
             break
     for index in reversed(over):
         del active[index]
+
+
+def _story(history: History, number: int, poll: Poll) -> str:
+    """What befell the message, in time from the poll's beginning."""
+    message = history.messages[number]
+    told = [(one.ended, f"sent: {one.outcome}") for one in message.sent]
+    for lease in message.leases:
+        told.append((lease.poll.ended, f"leased ({lease.epoch}) until {_ms(lease.until - poll.began)}"))
+        told += [(one.ended, f"{one.verb}: {one.outcome}") for one in lease.settles]
+    told += [(one.ended, f"{one.kind}: {one.outcome}") for one in message.changes]
+    return ", ".join(f"{_ms(at - poll.began)} {words}" for at, words in sorted(told))
+
+
+def _ms(microseconds: int) -> str:
+    return f"{microseconds / 1000:.0f} ms"
 
 
 def _judged(history: History, skipped: list[Span], edges: list[Span], findings: Findings) -> Iterator[tuple[Poll, Key]]:
@@ -86,6 +105,8 @@ def _may_hold(poll: Poll) -> bool:
 def _may_be_cut_short(poll: Poll, edges: list[Span]) -> bool:
     """Whether a claim of it may have failed: what it had in its hands was nobody's until it was answered, with those of
     claims before, or not at all."""
+    if poll.outcome == "no":
+        return True
     if poll.outcome == "ok" and not 0 < len(poll.leases) < poll.limit:
         return False
     after = bisect_right(edges, (poll.ended, NEVER))

@@ -88,13 +88,14 @@ def laid_at(felt: list[Felt], moment: int) -> str:
 
 
 def lines(felt: list[Felt]) -> Iterable[str]:
-    head = f"  {'fault':24} {'what':28} {'held':>6} {'failed':>7} {'first':>7} {'heals in':>9}"
+    head = f"  {'fault':24} {'what':28} {'at':>10} {'held':>6} {'failed':>7} {'first':>7} {'heals in':>9}"
     yield head + f" {'longest call':>20} {'told in':>8}"
     for one in felt:
         first = "-" if one.first_failure is None else f"{one.first_failure / SECOND:.2f}"
         told = "-" if one.told_in is None else f"{one.told_in / SECOND:.2f}"
+        held = (one.fault.ended - one.fault.began) / SECOND
         yield (
-            f"  {one.fault.name:24} {one.fault.what[:28]:28} {(one.fault.ended - one.fault.began) / SECOND:6.1f} "
+            f"  {one.fault.name:24} {one.fault.what[:28]:28} {one.fault.began / SECOND:10.3f} {held:6.1f} "
             f"{one.failed:7} {first:>7} {one.heals_in / SECOND:9.2f} "
             f"{one.longest / SECOND:10.2f} {one.longest_verb:>9} {told:>8}"
         )
