@@ -15,6 +15,7 @@ from mqueue.engine.inserts import Inserts, row_of
 from mqueue.engine.keys import Claim, Key, Keys
 from mqueue.engine.records import Record, record_of
 from mqueue.engine.topics import Topics
+from mqueue.hot.sets import TOLD_BEFORE
 from shards.arrays import Int8s, array
 from shards.calls import fetch
 from shards.cluster import Cluster
@@ -208,7 +209,7 @@ class Enqueuing:
             except ShardUnavailable:
                 await self._hot[shard].cool({topics[number] for number in part})
             else:
-                await self._hot[shard].offer_rows(rows)
+                await self._hot[shard].offer_rows(rows, if_due=TOLD_BEFORE)
 
     async def _renew_ids(self, request: "_Request", indexes: list[int]) -> None:
         first = await self._cluster.ids.take(len(indexes)) if indexes else 0

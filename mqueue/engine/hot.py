@@ -14,7 +14,7 @@ from mqueue.hot.building import Building
 from mqueue.hot.connection import connect
 from mqueue.hot.limits import Limits
 from mqueue.hot.refs import microseconds
-from mqueue.hot.sets import COLD, Head, Offer, Sets, Taken
+from mqueue.hot.sets import COLD, DUE, Head, Offer, Sets, Taken
 from mqueue.hot.wakes import Wakes
 from shards.clock import Clock
 from shards.cluster import Cluster
@@ -71,9 +71,11 @@ class Shard:
             [offer for (topic, _, _), use in zip(topics, useful, strict=True) if use for offer in offers_of(topic)]
         )
 
-    async def offer_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+    async def offer_rows(self, rows: Iterable[Sequence[Any]], if_due: int = DUE) -> None:
         """Rows of topic, ref and due, which is null or missing for what is due."""
-        await self.offer([Offer(row[0], microseconds(row[2]) if row[2:] and row[2] else 0, row[1]) for row in rows])
+        await self.offer(
+            [Offer(row[0], microseconds(row[2]) if row[2:] and row[2] else if_due, row[1]) for row in rows]
+        )
 
     async def cool(self, topics: Iterable[int]) -> None:
         """Somebody else's row of these may not have been offered."""

@@ -19,6 +19,7 @@ from mqueue.hot.refs import NOTHING
 log = logging.getLogger(__name__)
 FOLDER = Path(__file__).parent / "scripts"
 PATIENCE_US = 1_000_000  # how long a claimer may keep a ref before it counts as dead
+DUE, TOLD_BEFORE = 0, -1  # instead of a due time
 DEMAND_US = 60_000_000  # how long after the last poll a topic is kept hot, and its consumers are worth a wake-up
 AWAY_S = 0.5  # after a failure Redis is left alone for so long
 ERRORS = (redis.RedisError, OSError, TimeoutError)
@@ -36,7 +37,8 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A row that waits now, or waits at another place. due_us: 0 where it is due already."""
+    """A row that waits now, or waits at another place. due_us: DUE where it is due already, TOLD_BEFORE where somebody
+    may have it in his hands by now."""
 
     topic: int
     due_us: int

@@ -308,6 +308,27 @@ async def test_a_topic_that_nobody_asks_for_goes_cold(topic: Topic) -> None:
     assert await topic.redis.zscore(keys.demand(topic.shard_number), str(topic.number)) is None
 
 
+async def test_a_repeated_key_takes_no_message_out_of_anybody_s_hands(engine: Engine, topic: Topic) -> None:
+    """It is offered again, since who added it may have died before he did; or a second poll would get it."""
+    keyed = message(topic.namespace, body="kept", idempotency_key="k")
+    (number,) = await send(engine, keyed)
+    hot = engine.hot[topic.shard]
+    head = await hot.pop(topic.number, 1, topic.namespace)
+    assert [read(ref).id for ref in head.refs] == [number]
+    assert await send(engine, keyed) == [number]
+    assert await topic.size("r") == 0
+    await hot.offer([Offer(topic.number, 0, head.refs[0])])  # he gives it back
+    assert bodies(await take(engine, topic.namespace)) == ["kept"]
+
+
+async def test_a_repeated_key_brings_what_nobody_offered(engine: Engine, topic: Topic) -> None:
+    keyed = message(topic.namespace, body="kept", idempotency_key="k")
+    (number,) = await send(engine, keyed)
+    await topic.redis.delete(await topic.key("r"))
+    assert await send(engine, keyed) == [number]
+    assert bodies(await take(engine, topic.namespace)) == ["kept"]
+
+
 async def test_another_run_of_redis_begins_a_new_generation(engine: Engine, topic: Topic) -> None:
     """As after a restart from an old file: sets of the run before may miss what was offered since."""
     old = f"{'0' * 16}-feed"

@@ -1,5 +1,6 @@
 -- Tell of rows that wait: those that belong into a set are added to it, and who waits for their topics is woken.
--- KEYS: gen. ARGV: prefix, the least demand that counts (us), then for each: topic, due (us; 0: it is due), ref.
+-- KEYS: gen. ARGV: prefix, the least demand that counts (us), then for each: topic, due (us; 0: it is due; -1: it is due
+-- and was told of before, so it is not taken out of the hands of a claimer), ref.
 -- Answers 1.
 local prefix, wanted_since = ARGV[1], tonumber(ARGV[2])
 local generation = redis.call('GET', KEYS[1])
@@ -16,9 +17,10 @@ for i = 3, #ARGV, 3 do
     if due < math.max(tonumber(horizon or 0), tonumber(ahead or 0)) then
       redis.call('ZADD', base .. ':s:' .. topic, due, ref)
     end
-  elseif bound and (fill or ref < bound) then
+  elseif bound and (fill or ref < bound) and (due == 0 or not redis.call('ZSCORE', base .. ':k:' .. topic, ref)) then
     redis.call('ZADD', base .. ':r:' .. topic, 0, ref)
   end
+  due = math.max(due, 0)
   if not wakes[topic] or due < wakes[topic] then wakes[topic] = due end
 end
 
