@@ -4,6 +4,7 @@ from typing import Any, LiteralString
 
 from mqueue.core.errors import Leased, NotFound, SlotMoved
 from mqueue.core.messages import Move, Place
+from mqueue.engine.failures import fail_overdue
 from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import LONG_AGO
 from mqueue.engine.topics import Topics
@@ -14,6 +15,9 @@ from shards.patience import on_owner
 from shards.pools import Database
 from shards.routing import slot_of
 from shards.sql import statement
+
+TRIES = 3
+OVERDUE = 1_000  # leases that are judged at once
 
 
 class Waiting:
@@ -45,12 +49,16 @@ class Waiting:
         }
 
         async def give_place(shard: Database) -> Any:
-            with self._hot[shard].owing([number]):
-                leased, ref, due = await _one(shard, statement("move"), parameters, slot)
-            if leased:
-                raise Leased
-            await self._hot[shard].offer_rows([(number, ref, due)])
-            return due
+            for _ in range(TRIES):
+                with self._hot[shard].owing([number]):
+                    leased, is_over, ref, due = await _one(shard, statement("move"), parameters, slot)
+                if not leased:
+                    await self._hot[shard].offer_rows([(number, ref, due)])
+                    return due
+                if not is_over:
+                    break
+                await fail_overdue(shard, self._hot[shard], self._topics.settings, OVERDUE)  # nobody holds it any more
+            raise Leased
 
         due = await on_owner(self._cluster, slot, give_place)
         return "scheduled" if due else "ready"

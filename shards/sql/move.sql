@@ -1,8 +1,8 @@
 -- Give a message that waits a new place; not one whose lease has just run out: its failure has to be judged first. The
 -- epoch rises, so that whoever saw it at its old place cannot claim it there. Its ttl counts from a new due time.
--- Answers leased, the new ref, and due (null: it is due).
+-- Answers leased, whether that lease has run out, the new ref, and due (null: it is due).
 WITH found AS (
-    SELECT d.id, d.state = 2 AS leased, d.state, d.due FROM delivery d
+    SELECT d.id, d.state = 2 AS leased, d.until <= now() AS is_over, d.state, d.due FROM delivery d
     WHERE d.id = %(id)s AND d.topic = %(topic)s FOR UPDATE
 ), wish AS (
     SELECT greatest(now(), coalesce(%(at)s::timestamptz,
@@ -28,5 +28,5 @@ WITH found AS (
            -(old_state > 0)::integer, 0
     FROM moved
 )
-SELECT f.leased, ref(m.priority, m.due, m.id, m.epoch, m.day), CASE WHEN m.due > now() THEN m.due END
+SELECT f.leased, f.is_over, ref(m.priority, m.due, m.id, m.epoch, m.day), CASE WHEN m.due > now() THEN m.due END
 FROM found f LEFT JOIN moved m ON m.id = f.id

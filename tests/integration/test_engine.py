@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from mqueue.core import receipts
-from mqueue.core.errors import NamespaceNotFound, NotLeased, StaleReceipt
-from mqueue.core.messages import Delivered, Dequeue, Settle
+from mqueue.core.errors import Leased, NamespaceNotFound, NotFound, NotLeased, StaleReceipt
+from mqueue.core.messages import Delivered, Dequeue, Move, Retry, Settle
 from mqueue.engine.claims import Claimed, Claims
 from mqueue.engine.engine import Engine
 from mqueue.engine.settle import Settled
@@ -136,6 +136,23 @@ async def test_a_receipt_of_another_message_or_none_of_ours_is_stale(engine: Eng
     for receipt in ("nonsense", receipts.seal(number + SLOTS, epoch), *forged):
         assert isinstance(await ack(engine, namespace, number, receipt), StaleReceipt)
     assert await ack(engine, namespace, number, found.receipt) == ACKED
+
+
+async def test_what_nobody_holds_any_more_is_moved_though_nobody_has_judged_its_lease(
+    engine: Engine, namespace: str
+) -> None:
+    at_once = Retry(strategy="constant", base_ms=0, jitter=0)
+    (number, last) = await send(engine, message(namespace, retry=at_once), message(namespace, max_retries=0))
+    await take(engine, namespace, limit=2, visibility_ms=1_000)
+    for one in (number, last):
+        with pytest.raises(Leased):
+            await engine.waiting.move("m", one, Move(namespace, "t", priority=7))
+    await asyncio.sleep(1.01)
+    assert await engine.waiting.move("m", number, Move(namespace, "t", priority=7, delay_ms=0)) == "ready"
+    (found,) = await take(engine, namespace)
+    assert (found.id, found.attempt, found.priority) == (number, 2, 7)
+    with pytest.raises(NotFound):  # that was its last try
+        await engine.waiting.move("m", last, Move(namespace, "t", priority=7))
 
 
 async def test_an_id_of_another_topic_is_not_leased_here(engine: Engine, namespace: str) -> None:
