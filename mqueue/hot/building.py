@@ -59,7 +59,7 @@ class Building:
             new = f"{run}-{secrets.token_hex(4)}"
             await self._client.set(self._keys[0], new)
             if found:
-                await self._sweep(found.removeprefix(keys.OVER))
+                await self._sweep(found)
             found = new
         self.generation = found
 

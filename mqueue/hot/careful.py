@@ -1,41 +1,39 @@
-"""The pop of one shard, which a run of the Redis server knows only when the sets of an earlier run count no more.
+"""A script that believes what the present run of the Redis server has built, and nothing else.
 
-A server that is restarted has forgotten its scripts, and its sets may be older than what we told it. So whoever finds
-that it does not know this one looks for which run the sets were built, and ends them, before it loads the script."""
+A server that is restarted may come back with sets that are older than what we told it; one that takes over from another
+may have missed the last of it. So the script has the run written into it, and says where a generation is of another."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
 
-from mqueue.hot.keys import OVER, generation
-
-END = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2]) end"
+RUN = 16  # characters of a run's name, with which the names of its generations begin
 
 
 async def run_of(client: "Redis") -> str:
-    """The server's, as the name of a generation begins."""
-    return str((await client.info("server"))["run_id"])[:16]
+    """The server's."""
+    return str((await client.info("server"))["run_id"])[:RUN]
 
 
 class CarefulScript:
-    def __init__(self, client: "Redis", text: str, shard: int) -> None:
-        self._client, self._generation = client, generation(shard)
-        self._text = f"{text}-- of shard {shard}\n"  # or one shard's would vouch for the sets of all
-        self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+    """For a text that knows of a `RUN`."""
+
+    def __init__(self, client: "Redis", text: str) -> None:
+        self._client, self._text = client, text
+        self._sha = ""
 
     async def __call__(self, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        try:
-            return await self._client.evalsha(self._sha, len(keys), *keys, *args)
-        except NoScriptError:
-            await self._end_an_earlier_run()
-            await self._client.script_load(self._text)
-            return await self._client.evalsha(self._sha, len(keys), *keys, *args)
+        if self._sha:
+            try:
+                return await self._client.evalsha(self._sha, len(keys), *keys, *args)
+            except NoScriptError:
+                pass  # another run, or somebody has flushed it
+        text = f"local RUN = '{await run_of(self._client)}'\n{self._text}"
+        self._sha = await self._client.script_load(text)
+        return await self._client.evalsha(self._sha, len(keys), *keys, *args)
 
-    async def _end_an_earlier_run(self) -> None:
-        """Its keys are swept when a prefetcher begins a generation."""
-        found: Any = await self._client.get(self._generation)
-        if found and not found.startswith((await run_of(self._client), OVER)):
-            await self._client.eval(END, 1, self._generation, found, OVER + found)
+    def ask_again(self) -> None:
+        """For the run, at the next call."""
+        self._sha = ""

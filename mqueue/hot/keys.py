@@ -14,12 +14,8 @@ is known), `processes` is a sorted set of those that asked for tokens, by when. 
 is full; `l:NAME` is a hash of what is known of a level: count, mark, added, at, and `pPERIOD`, what was reserved in a
 minute and is not settled.
 
-A generation that is over has OVER before its name, until the prefetcher begins another.
-
 The scripts build the names of a generation themselves, since they read which one it is.
 """
-
-OVER = "over:"
 
 
 def prefix(shard: int) -> str:

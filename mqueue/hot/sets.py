@@ -59,7 +59,7 @@ class Sets:
     def __init__(self, client: "Redis", shard: int) -> None:
         self._shard, self._prefix = shard, keys.prefix(shard)
         self._keys = [keys.generation(shard)]
-        self._pop = CarefulScript(client, script("pop"), shard)
+        self._pop = CarefulScript(client, script("pop"))
         self._done, self._offer, self._sieve, self._cool = (
             client.register_script(script(name)) for name in ("done", "offer", "sieve", "cool")
         )
@@ -86,7 +86,9 @@ class Sets:
                 self._lost_a_pop = True
         if answers is None:
             return [COLD] * len(wanted)
-        return [Head(True, answer[2], int(answer[1]), answer[3:]) if answer[0] else COLD for answer in answers]
+        if answers[0][0] < 0:
+            self._pop.ask_again()  # until a prefetcher begins a generation; or we were told of a run that is over
+        return [Head(True, answer[2], int(answer[1]), answer[3:]) if answer[0] > 0 else COLD for answer in answers]
 
     async def done(self, taken: Sequence[Taken]) -> None:
         """Refs that are claimed, or that claim nothing any more. Where this fails they return, and claim nothing."""

@@ -21,7 +21,7 @@ from mqueue.core.messages import Delivered, Dequeue, Move, Nack, Place, Settle
 from mqueue.engine.claims import Claims, Lease
 from mqueue.engine.coalesce import ALIKE
 from mqueue.engine.engine import Engine
-from mqueue.hot import keys
+from mqueue.hot import careful, keys
 from mqueue.hot.connection import connect
 from mqueue.hot.refs import read
 from mqueue.hot.sets import Offer
@@ -329,41 +329,42 @@ async def test_a_repeated_key_brings_what_nobody_offered(engine: Engine, topic: 
     assert bodies(await take(engine, topic.namespace)) == ["kept"]
 
 
-async def test_another_run_of_redis_begins_a_new_generation(engine: Engine, topic: Topic) -> None:
+async def test_the_sets_of_another_run_of_redis_are_not_believed_for_a_moment(engine: Engine, topic: Topic) -> None:
     """As after a restart from an old file: sets of the run before may miss what was offered since."""
     old = f"{'0' * 16}-feed"
-    await send(engine, message(topic.namespace, body="kept"))
+    await send(engine, *(message(topic.namespace, body=body) for body in ("kept", "kept too")))
     await topic.redis.rename(await topic.key("t"), f"{keys.prefix(topic.shard_number)}{old}:t:{topic.number}")
     await topic.redis.set(keys.generation(topic.shard_number), old)
-    assert await take(engine, topic.namespace) == []  # the old set is believed until the prefetcher looks
+    assert bodies(await take(engine, topic.namespace)) == ["kept"]
     topic.prefetcher._looked_at_generation = 0
     await topic.prefetcher.run_once()
     assert await topic.redis.get(keys.generation(topic.shard_number)) != old
     assert [key async for key in topic.redis.scan_iter(match=f"*{old}*")] == []
-    assert bodies(await take(engine, topic.namespace)) == ["kept"]
-
-
-async def test_a_server_that_was_restarted_is_not_believed_for_a_moment(engine: Engine, topic: Topic) -> None:
-    """It has forgotten its scripts, and its sets may be those of an older file."""
-    old = f"{'0' * 16}-feed"
-    for number in range(5):
-        await send(engine, message(topic.namespace, body=number))
-    await topic.redis.rename(await topic.key("t"), f"{keys.prefix(topic.shard_number)}{old}:t:{topic.number}")
-    await topic.redis.set(keys.generation(topic.shard_number), old)
-    await topic.redis.script_flush()
-    found = await asyncio.gather(*(take(engine, topic.namespace) for _ in range(5)))
-    assert sorted(body for one in found for body in bodies(one)) == list(range(5))
-    topic.prefetcher._looked_at_generation = 0
-    await topic.prefetcher.run_once()
-    assert [key async for key in topic.redis.scan_iter(match=f"*{old}*")] == []
+    assert bodies(await take(engine, topic.namespace)) == ["kept too"]
 
 
 async def test_scripts_that_are_forgotten_make_nothing_cold(engine: Engine, topic: Topic) -> None:
     await send(engine, message(topic.namespace, body="kept"))
-    generation = await topic.redis.get(keys.generation(topic.shard_number))
     await topic.redis.script_flush()
-    assert bodies(await take(engine, topic.namespace)) == ["kept"]
-    assert await topic.redis.get(keys.generation(topic.shard_number)) == generation
+    head = await engine.hot[topic.shard].pop(topic.number, 1, topic.namespace)
+    assert head.is_hot
+    assert len(head.refs) == 1
+
+
+async def test_a_process_that_has_heard_of_a_run_that_is_over_asks_again(
+    engine: Engine, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server was restarted between its two questions."""
+    hot, now = engine.hot[topic.shard], await careful.run_of(topic.redis)
+
+    async def run_of(client: "Redis") -> str:
+        monkeypatch.undo()
+        return "f" * careful.RUN
+
+    monkeypatch.setattr(careful, "run_of", run_of)
+    hot._sets._pop.ask_again()
+    found = [(await hot.pop(topic.number, 1, topic.namespace)).is_hot for _ in range(2)]
+    assert found == [False, True], now
 
 
 async def test_a_lost_redis_loses_nothing(engine: Engine, topic: Topic) -> None:

@@ -25,6 +25,8 @@ def pop(world: World, me: Actor) -> Actor:
     topic, rules = world.topic, world.rules
     if topic is None or topic.horizon is None or (rules.pop_checks_horizon and world.redis_now >= topic.horizon):
         return rest(world, me, memo._replace(rest_is_cold=True))
+    if rules.pop_knows_its_run and world.noted != world.run:
+        return rest(world, me, memo._replace(rest_is_cold=True))
     old = frozenset((ref, at) for ref, at in topic.taken if at < world.redis_now and rules.taken_returns)
     come = frozenset(ref for ref in topic.soon if ref.due <= world.redis_now)
     moved = come if rules.pop_moves_beyond_bound else frozenset(ref for ref in come if ref < topic.bound)

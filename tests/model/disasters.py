@@ -9,10 +9,9 @@ def save(world: World, me: Actor) -> Actor:
 
 
 def restart(world: World, me: Actor) -> Actor:
-    """It comes back with what was saved; order is best effort until somebody notices."""
+    """It comes back with what was saved."""
     world.topic, world.noted = world.saved
     world.run += 1
-    world.disturbed = True
     return me.done()
 
 

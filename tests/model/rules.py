@@ -24,6 +24,7 @@ class Rules(NamedTuple):
     # A dequeue
     pop_stops_at_bound: bool = True
     pop_checks_horizon: bool = True
+    pop_knows_its_run: bool = True
     pop_moves_beyond_bound: bool = True
     taken_returns: bool = True
     claim_compares_state: bool = True

@@ -1,10 +1,13 @@
 -- Forget refs that were taken and are claimed by now, then take refs from the heads of topics.
 -- KEYS: gen. ARGV: prefix, now (us), how long a claimer may keep a ref (us), of how many topics refs are to be forgotten,
 -- for each of these: topic, how many (1,000 at most), ref, ref, ...; then for each topic: topic, how many.
--- Answers for each topic: {0} cold, or {1, next due in `soon` (us, 0: none), bound, ref, ref, ...}.
+-- RUN is of this server, as generations begin that were built on it.
+-- Answers for each topic: {0} cold, {-1} cold since the generation is of another run, or {1, next due in `soon` (us, 0:
+-- none), bound, ref, ref, ...}.
 local prefix, now, patience = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local generation = redis.call('GET', KEYS[1])
-local answers = {}
+local cold, answers = {0}, {}
+if generation and string.sub(generation, 1, #RUN) ~= RUN then generation, cold = false, {-1} end
 
 local function move(from, to, last)
   while true do
@@ -18,7 +21,7 @@ local function move(from, to, last)
 end
 
 local function pop(topic, wanted)
-  if not generation then return {0} end
+  if not generation then return cold end
   local base = prefix .. generation
   local head = redis.call('HMGET', base .. ':t:' .. topic, 'bound', 'horizon')
   local bound, horizon = head[1], tonumber(head[2] or 0)
