@@ -26,6 +26,11 @@ def generation(shard: int) -> str:
     return f"{prefix(shard)}gen"
 
 
+def alive(shard: int) -> str:
+    """Written by who wants to know whether the server takes anything."""
+    return f"{prefix(shard)}alive"
+
+
 def demand(shard: int) -> str:
     return f"{prefix(shard)}demand"
 

@@ -1,6 +1,7 @@
 """One shard's sets as the data plane uses them: pop, done, offer. Redis may be away: then nothing is hot."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,10 @@ PATIENCE_US = 1_000_000  # how long a claimer may keep a ref before it counts as
 DUE, TOLD_BEFORE = 0, -1  # instead of a due time
 DEMAND_US = 60_000_000  # how long after the last poll a topic is kept hot, and its consumers are worth a wake-up
 AWAY_S = 0.5  # after a failure Redis is left alone for so long
+# The sets are sought at once and often: meanwhile, others may be served from heads that miss what we could not offer.
+# So whoever made a message wait answers when these are cold; but no later than this, since Redis may be away for long,
+# and then /health has said so.
+SOUGHT_S, SEEK_EVERY_S, SEEK_LATER_S = 0.5, 0.02, 0.1
 ERRORS = (redis.RedisError, OSError, TimeoutError)
 
 
@@ -57,20 +62,20 @@ COLD = Head(is_hot=False)
 
 class Sets:
     def __init__(self, client: "Redis", shard: int) -> None:
-        self._shard, self._prefix = shard, keys.prefix(shard)
+        self._client, self._shard, self._prefix = client, shard, keys.prefix(shard)
         self._keys = [keys.generation(shard)]
         self._pop = CarefulScript(client, script("pop"))
         self._done, self._offer, self._sieve, self._cool = (
             client.register_script(script(name)) for name in ("done", "offer", "sieve", "cool")
         )
-        self._away_until = 0.0
+        self._away_since: float | None = None
         self._owed: set[int] = set()  # topics whose offers were lost: they may not stay hot
-        self._paying: asyncio.Task[None] | None = None
+        self._seeking: asyncio.Task[None] | None = None  # until they are cold, and Redis answers
         self._lost_a_pop = False  # what it took is to be put back at once: nobody will claim it
 
     @property
     def is_away(self) -> bool:
-        return time.monotonic() < self._away_until
+        return self._away_since is not None
 
     async def pop(self, wanted: Sequence[tuple[int, int]], now_us: int, done: Sequence[Taken] = ()) -> list[Head]:
         """The heads of topics, up to so many refs each, after `done`. All cold where Redis does not answer."""
@@ -99,38 +104,60 @@ class Sets:
         arguments = [now_us - DEMAND_US, *(part for one in topics for part in one)]
         answers = await self._call(self._sieve, arguments)
         if answers is None:
-            self.owe(topic for topic, _, _ in topics)
+            await self._made_cold(topic for topic, _, _ in topics)
             return [False] * len(topics)
         return [answer == 1 for answer in answers]
 
     async def offer(self, offers: Sequence[Offer], now_us: int) -> None:
-        """After this, no hot topic misses one of them: it is in its set, or the topic will be made cold."""
+        """After this, no hot topic misses one of them: it is in its set, or the topic is cold. Where Redis is away for
+        longer, the topic is made cold as soon as it answers."""
         arguments: list[Any] = [now_us - DEMAND_US]
         for one in offers:
             arguments += (one.topic, one.due_us, one.ref)
         if await self._call(self._offer, arguments) is None:
-            self.owe(one.topic for one in offers)
+            await self._made_cold(one.topic for one in offers)
 
     def owe(self, topics: Iterable[int]) -> None:
         """A row of these waits that was not offered: they are made cold as soon as Redis answers."""
         self._owed.update(topics)
-        if self._owed and (self._paying is None or self._paying.done()):
-            self._paying = asyncio.create_task(self._pay_later(), name="make topics cold")
+        if self._owed:
+            self._seek()
 
     async def cool(self, topics: Iterable[int]) -> None:
-        self.owe(topics)
-        await self._call(self._cool, ())  # none more than what is owed
+        await self._made_cold(topics)
 
     async def close(self) -> None:
-        if self._paying:
-            self._paying.cancel()
-            await asyncio.gather(self._paying, return_exceptions=True)
-        await self._call(self._cool, ())  # none more than what is owed
+        if self._seeking:
+            self._seeking.cancel()
+            await asyncio.gather(self._seeking, return_exceptions=True)
+        with contextlib.suppress(*ERRORS):
+            await self._pay()
 
-    async def _pay_later(self) -> None:
-        while self._owed:
-            await asyncio.sleep(AWAY_S)
-            await self._call(self._cool, ())  # none more than what is owed
+    async def _made_cold(self, topics: Iterable[int]) -> None:
+        self.owe(topics)
+        if self._seeking and not self._seeking.done():
+            left_s = SOUGHT_S - (time.monotonic() - (self._away_since or time.monotonic()))
+            await asyncio.wait([self._seeking], timeout=max(0.0, left_s))
+
+    def _seek(self) -> None:
+        if self._seeking is None or self._seeking.done():
+            self._seeking = asyncio.create_task(self._find(), name="make topics cold")
+
+    async def _find(self) -> None:
+        """What is owed before it ends is paid when it ends."""
+        began = time.monotonic()
+        while True:
+            try:
+                await self._pay()
+                if self.is_away:
+                    await self._client.set(keys.alive(self._shard), 1, px=1_000)  # it may answer, and take nothing
+                if not self._owed:
+                    break
+            except ERRORS as error:
+                self._failed(error)
+                is_long = time.monotonic() - began > SOUGHT_S
+                await asyncio.sleep(SEEK_LATER_S if is_long else SEEK_EVERY_S)
+        self._away_since = None
 
     async def _call(self, run: Any, arguments: Sequence[Any], again: Sequence[Any] | None = None) -> Any:
         """What the script answers; None where Redis is out of reach. What is owed comes first. Where a connection
@@ -160,9 +187,10 @@ class Sets:
                 raise
 
     def _failed(self, error: Exception) -> None:
-        if not self.is_away:
+        if self._away_since is None:
+            self._away_since = time.monotonic()
             log.warning("the sets of shard %d are out of reach: %s", self._shard, type(error).__name__)
-        self._away_until = time.monotonic() + AWAY_S
+        self._seek()
 
 
 def _parts(taken: Sequence[Taken]) -> list[Any]:

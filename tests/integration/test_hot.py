@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -24,7 +25,7 @@ from mqueue.engine.engine import Engine
 from mqueue.hot import careful, keys
 from mqueue.hot.connection import connect
 from mqueue.hot.refs import read
-from mqueue.hot.sets import Offer
+from mqueue.hot.sets import SOUGHT_S, Offer
 from tests.integration.messages import message, send
 
 
@@ -378,14 +379,46 @@ async def test_a_lost_redis_loses_nothing(engine: Engine, topic: Topic) -> None:
     assert bodies(await take(engine, topic.namespace, limit=5)) == [2, 3]
 
 
-async def test_an_offer_that_was_lost_makes_its_topic_cold(engine: Engine, topic: Topic) -> None:
+async def silent(*_: object, **__: object) -> None:
+    """As a Redis does that stands still."""
+    raise TimeoutError
+
+
+async def test_an_offer_that_was_lost_makes_its_topic_cold_before_anybody_is_told(
+    engine: Engine, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may be served from the sets meanwhile."""
     hot = engine.hot[topic.shard]
-    hot._sets._failed(TimeoutError())
-    await send(engine, message(topic.namespace, body="unoffered"))
-    assert await topic.size("r") == 0
-    hot._sets._away_until = 0
+    monkeypatch.setattr(hot._sets, "_run", silent)
+    monkeypatch.setattr(hot._sets, "_pay", silent)
+    sent = asyncio.create_task(send(engine, message(topic.namespace, body="unoffered")))
+    await asyncio.sleep(0.1)
+    assert not sent.done()
+    monkeypatch.undo()
+    await sent
+    assert await topic.redis.exists(await topic.key("t"), await topic.key("r")) == 0
+    assert not hot.is_away
     assert bodies(await take(engine, topic.namespace)) == ["unoffered"]
-    assert await topic.redis.exists(await topic.key("t")) == 0
+
+
+async def test_nobody_waits_long_for_a_redis_that_stays_away(
+    engine: Engine, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot = engine.hot[topic.shard]
+    monkeypatch.setattr(hot._sets, "_run", silent)
+    monkeypatch.setattr(hot._sets, "_pay", silent)
+    took = []
+    for n in range(5):
+        began = time.monotonic()
+        await send(engine, message(topic.namespace, body=n))
+        took.append(time.monotonic() - began)
+    assert SOUGHT_S - 0.1 < took[0] < SOUGHT_S + 0.5
+    assert max(took[1:]) < 0.2
+    assert hot.is_away
+    monkeypatch.undo()
+    while hot.is_away:
+        await asyncio.sleep(0.01)
+    assert bodies(await take(engine, topic.namespace, limit=9)) == [0, 1, 2, 3, 4]
 
 
 async def test_only_one_prefetcher_is_at_work_and_another_takes_over(topic: Topic) -> None:
