@@ -105,8 +105,6 @@ def _may_hold(poll: Poll) -> bool:
 def _may_be_cut_short(poll: Poll, edges: list[Span]) -> bool:
     """Whether a claim of it may have failed: what it had in its hands was nobody's until it was answered, with those of
     claims before, or not at all."""
-    if poll.outcome == "no":
-        return True
     if poll.outcome == "ok" and not 0 < len(poll.leases) < poll.limit:
         return False
     after = bisect_right(edges, (poll.ended, NEVER))

@@ -34,11 +34,11 @@ def delivered_as_sent(message: Message, history: History) -> Iterator[str]:
 
 def leased_by_one(message: Message, history: History) -> Iterator[str]:
     """Epochs rise, and no lease is handed out before the one before it may have ended. It says that it began when its
-    statement did: on a busy machine, some time before that saw the row."""
+    statement did: on a busy machine, or behind a lock, some time before that saw the row."""
     for before, after in pairwise(message.leases):
         if after.epoch == before.epoch:
             yield f"{message.id}: epoch {after.epoch} was handed out twice"
-        elif after.start <= before.start:
+        elif after.poll.ended <= before.start:
             yield f"{message.id}: epoch {after.epoch} began before epoch {before.epoch}"
         elif after.poll.ended < (end := _may_end(message, before, after)) - GRAIN:
             early = (end - after.start) / SECOND
