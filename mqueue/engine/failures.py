@@ -4,7 +4,7 @@ import datetime
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 import msgspec
 
@@ -62,12 +62,23 @@ async def fail_leases(
 async def fail_overdue(shard: Database, hot: Shard, settings: Settings, limit: int, back_s: float | None = None) -> int:
     """End up to `limit` leases whose deadline has passed, in the last seconds or ever, and bury as many that wait past
     their ttl; how many."""
+    return await _fail_overdue(shard, hot, settings, statement("overdue"), {"limit": limit, "back_s": back_s})
+
+
+async def fail_one_overdue(shard: Database, hot: Shard, settings: Settings, number: int) -> None:
+    """End the lease of one message, if its deadline has passed and nobody else is about to."""
+    await _fail_overdue(shard, hot, settings, statement("overdue_one"), {"id": number})
+
+
+async def _fail_overdue(
+    shard: Database, hot: Shard, settings: Settings, overdue: LiteralString, parameters: dict[str, Any]
+) -> int:
     topics: set[int] = set()
 
     async def fail() -> tuple[list[Any], list[Outcome]]:
         async with shard.connection() as connection, connection.transaction():
             await connection.execute(statement("be_quick"))
-            rows = await (await connection.execute(statement("overdue"), {"limit": limit, "back_s": back_s})).fetchall()
+            rows = await (await connection.execute(overdue, parameters)).fetchall()
             topics.update(row[-1] for row in rows)
             verdicts = []
             for row in rows:

@@ -4,7 +4,7 @@ from typing import Any, LiteralString
 
 from mqueue.core.errors import Leased, NotFound, SlotMoved
 from mqueue.core.messages import Move, Place
-from mqueue.engine.failures import fail_overdue
+from mqueue.engine.failures import fail_one_overdue
 from mqueue.engine.hot import Hot
 from mqueue.engine.inserts import LONG_AGO
 from mqueue.engine.topics import Topics
@@ -17,7 +17,6 @@ from shards.routing import slot_of
 from shards.sql import statement
 
 TRIES = 3
-OVERDUE = 1_000  # leases that are judged at once
 
 
 class Waiting:
@@ -57,7 +56,9 @@ class Waiting:
                     return due
                 if not is_over:
                     break
-                await fail_overdue(shard, self._hot[shard], self._topics.settings, OVERDUE)  # nobody holds it any more
+                await fail_one_overdue(
+                    shard, self._hot[shard], self._topics.settings, message_id
+                )  # nobody holds it now
             raise Leased
 
         due = await on_owner(self._cluster, slot, give_place)
