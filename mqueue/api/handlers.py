@@ -155,7 +155,8 @@ async def stats(engine: Engine, principal: Principal, request: Request) -> Answe
 
 
 def _require(principal: Principal, parts: Sequence[Any], scope: str) -> None:
-    for namespace in {part.namespace for part in parts} if len(parts) > 1 else (parts[0].namespace,):
+    """None of nothing: that is not done for anybody."""
+    for namespace in (parts[0].namespace,) if len(parts) == 1 else {part.namespace for part in parts}:
         principal.require(namespace, scope)
 
 

@@ -55,8 +55,8 @@ def parse_enqueue(body: bytes) -> list[Message]:
 
 
 def parse_settles(body: bytes, kind: type[S]) -> tuple[list[S], bool]:
-    """The settles, and whether they came as an array."""
-    return _one_or_many(body, _decoder(kind), _decoder(list[kind]), messages.MAX_SETTLES)  # type: ignore[valid-type]
+    """The settles, and whether they came as an array, which may be empty."""
+    return _one_or_many(body, _decoder(kind), _decoder(list[kind]), messages.MAX_SETTLES, least=0)  # type: ignore[valid-type]
 
 
 def parse(body: bytes, kind: type[T]) -> T:
@@ -142,12 +142,13 @@ def _read(read: Callable[[], T]) -> T:
         raise Invalid(f"The request cannot be read: {error}", errors=[]) from error
 
 
-def _one_or_many(
+def _one_or_many(  # noqa: PLR0917
     body: bytes,
     one: "msgspec.json.Decoder[T]",
     many: "msgspec.json.Decoder[list[T]]",
     limit: int,
     wrong_with: Callable[[T], Wrong] = _nothing_wrong,
+    least: int = 1,
 ) -> tuple[list[T], bool]:
     is_array = body.lstrip()[:1] == b"["
     try:
@@ -161,12 +162,12 @@ def _one_or_many(
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         if (mended := _without_halves(body)) == body:
             raise Invalid(f"The body cannot be read: {error}", errors=[]) from error
-        found = _one_or_many(mended, one, many, limit, wrong_with)
+        found = _one_or_many(mended, one, many, limit, wrong_with, least)
         if wrong_with is _nothing_wrong:  # it has texts for people alone, such as an error that was cut
             return found
         raise _invalid(_halved(body, mended, is_array)) from error
-    if not 1 <= len(parsed) <= limit:
-        raise Invalid(f"The array has {len(parsed)} elements; 1 to {limit} are allowed", errors=[])
+    if not least <= len(parsed) <= limit:
+        raise Invalid(f"The array has {len(parsed)} elements; {least} to {limit} are allowed", errors=[])
     return parsed, is_array
 
 

@@ -166,7 +166,7 @@ def test_too_much_is_refused(http: httpx.Client, namespace: str) -> None:
     is_problem(http.post("/enqueue", content=b" " * (16 * 1024 * 1024 + 1)), 413, "too_large")
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"[[[[", b"\xff\xfe", b"[" * 100_000, b"null"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[[[[", b"\xff\xfe", b"[" * 100_000, b"null"])
 def test_garbage_is_a_bad_request(http: httpx.Client, body: bytes) -> None:
     for path in ("/enqueue", "/ack", "/dequeue"):
         is_problem(http.post(path, content=body, headers={"content-type": "application/json"}), 400, "invalid")

@@ -28,6 +28,12 @@ def test_a_nack_brings_the_message_again_after_its_backoff(http: httpx.Client, n
     assert second["receipt"] != first["receipt"]
 
 
+@pytest.mark.parametrize("verb", ["ack", "nack", "extend", "release"])
+def test_nothing_to_settle_is_settled_at_once(http: httpx.Client, verb: str) -> None:
+    answer = http.post(f"/{verb}", json=[])
+    assert (answer.status_code, answer.json()) == (200, [])
+
+
 @pytest.mark.parametrize(
     ("retry", "delays"),
     [

@@ -20,7 +20,7 @@ def _settle(verb: str, summary: str, kind: str, answer: str, state: Json, *, des
         {"anyOf": [ref(answer), array({"anyOf": [ref(answer), ref("Failed")]})]},
         shown,
         description + " One object answers one, an array an array in its order. Scope `dequeue`.",
-        body=one_or_many(kind, MAX_SETTLES),
+        body=one_or_many(kind, MAX_SETTLES, least=0),
         sent=ex.LEASED,
         errors=(*SENDING, NotLeased, StaleReceipt),
     )

@@ -43,8 +43,8 @@ def array(items: Json, **more: Any) -> Json:
     return {"type": "array", "items": items} | more
 
 
-def one_or_many(name: str, most: int) -> Json:
-    return {"anyOf": [ref(name), array(ref(name), minItems=1, maxItems=most)]}
+def one_or_many(name: str, most: int, least: int = 1) -> Json:
+    return {"anyOf": [ref(name), array(ref(name), minItems=least, maxItems=most)]}
 
 
 def record(title: str, fields: Json, optional: tuple[str, ...] = ()) -> Json:
