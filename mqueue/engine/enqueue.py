@@ -63,7 +63,10 @@ class Enqueuing:
         self._inserts = {shard: Inserts(shard, hot[shard], window_ms, weights) for shard in cluster.shards}
 
     async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
-        numbers = await self._topics.find_or_make((message.namespace, message.topic) for message in messages)
+        names = {(message.namespace, message.topic) for message in messages}
+        if not self._topics.are_known(names) and (repeated := await self._adds_nothing(messages)):
+            return repeated  # and makes no topic
+        numbers = await self._topics.find_or_make(names)
         first = await self._cluster.ids.take(len(messages))
         ids = [
             (first + index) * SLOTS + slot_of(message.namespace, message.topic)
@@ -82,6 +85,12 @@ class Enqueuing:
             request.result.error = error  # what was logged or committed before is not taken back
         request.result.in_doubt.sort()
         return request.result
+
+    async def _adds_nothing(self, messages: Sequence[Message]) -> Enqueued | None:
+        try:
+            return await self.repeated(messages)
+        except ShardUnavailable:
+            return None  # whoever takes the keys will say so
 
     async def repeated(self, messages: Sequence[Message]) -> Enqueued | None:
         """The answer, if each of them repeats a key whose message is there: that adds nothing, and needs no room."""

@@ -49,6 +49,10 @@ class Topics:
         """As `find`, of those that this process has met."""
         return self._numbers.get(name)
 
+    def are_known(self, names: Iterable[Name]) -> bool:
+        numbers = [self._numbers.get(name) for name in names]
+        return all(number is not None and not self._settings.topic(number).deleted for number in numbers)
+
     async def find(self, name: Name) -> int | None:
         number = self.known(name)
         return number if number is not None else await self._finds.enter(name)

@@ -16,6 +16,8 @@ def test_a_repeated_key_gets_the_first_id_and_adds_nothing(http: httpx.Client, n
     assert first.headers["mqueue-duplicates"] == "0"
     again = http.post("/enqueue", json=one | {"body": "second", "topic": "u"})
     assert (again.status_code, again.json(), again.headers["mqueue-duplicates"]) == (200, first.json(), "1")
+    topics = http.get(f"/api/v1/namespaces/{namespace}/topics/").json()["items"]
+    assert [one["name"] for one in topics] == ["t"]
     (found,) = get(http, namespace)
     assert found["body"] == "first"
     assert get(http, namespace, "u") == []
