@@ -5,20 +5,37 @@ the first part that is missing. What changes meanwhile is noted by triggers, and
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from psycopg import errors, sql
 
 from shards.resharding.ends import End
+from shards.resharding.record import MoverError
 from shards.resharding.tables import KEYS, MESSAGES, TABLES, Connected, Table, belonging, columns, partitions
 from shards.sql import statement
 
 Tell = Callable[[str], None]
+SEALED = "sealed"  # the constraint of a day that is over
 LOGGED = ("message", "event")  # below every mark of those that count: the shard they leave has done it
 Statement = sql.SQL | sql.Composed
 COUNTED = {"delivery": statement("moving_count_waiting"), "dead_letter": statement("moving_count_dead")}
 
 
+@contextmanager
+def told_of_sealed_days() -> Iterator[None]:
+    try:
+        yield
+    except errors.CheckViolation as error:
+        if error.diag.constraint_name != SEALED:
+            raise
+        raise MoverError(
+            f"{error.diag.table_name} is sealed on the target and takes no rows any more, so these slots cannot be "
+            "moved there while such a day is in the log: `reshard undo`"
+        ) from error
+
+
+@told_of_sealed_days()
 def copy_all(source: End, target: End, tell: Tell) -> None:
     make_partitions(source, target)
     done = {
@@ -70,6 +87,7 @@ def copy_topics(source: End, target: End) -> None:
     _add(source, target, "topic", condition.format(sql.Literal(source.slots)))
 
 
+@told_of_sealed_days()
 def catch_up(source: End, target: End, most: int) -> int:
     """Copy again what was noted as changed, up to so many notes; how many there were. A note is dropped when what it
     says has been done, so that nothing is forgotten by whoever is killed in between."""

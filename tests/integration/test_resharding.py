@@ -19,6 +19,7 @@ from shards.resharding import mover
 from shards.resharding.record import MoverError
 from shards.routing import slot_of
 from tests.integration.messages import message
+from tests.pipeline.past import day_before, grow_older
 from tests.servers import conf_of
 
 TOPIC = "moving"
@@ -214,3 +215,20 @@ async def test_postgresql_computes_the_same_slot(conf: Conf, name: str) -> None:
     with psycopg.connect(conf.shard_urls[0]) as connection:
         row = connection.execute("SELECT slot_of('acme', %s)", [name]).fetchone()
     assert row == (slot_of("acme", name),)
+
+
+async def test_a_day_that_the_target_has_sealed_stops_the_move_before_anything_is_switched(
+    conf: Conf, engines: tuple[Engine, Engine]
+) -> None:
+    fresh, _ = engines
+    waiting = await put(fresh)
+    grow_older(conf, "default", 9)
+    there = 1 - fresh.cluster.slots.reader(SLOT)
+    with psycopg.connect(conf.shard_urls[there]) as connection:
+        connection.execute("SELECT seal_partition('message', %s)", [day_before(9)])
+    with pytest.raises(MoverError, match="sealed"):
+        await move(conf, fresh)
+    assert fresh.cluster.slots.reader(SLOT) == 1 - there
+    tools = mover.Tools(conf, wipe_sets, lambda _: None, 0.5)
+    await asyncio.to_thread(mover.undo, tools)
+    assert (await take(fresh)).id == waiting
