@@ -1,6 +1,7 @@
 """What /metrics looks up: honest totals in a bounded number of series, and nothing where nobody knows."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -122,6 +123,26 @@ async def test_two_that_scrape_at_once_share_the_work(fresh: Conf, opened: Calla
     first, second = await asyncio.gather(exposition._families(), exposition._families())
     assert first is second
     await exposition.close()
+
+
+async def test_a_transaction_that_holds_back_the_readers_of_the_log_is_shown_with_its_age(
+    fresh: Conf, opened: Callable
+) -> None:
+    engine = await opened(fresh)
+
+    async def held_for() -> float:
+        found = [s for s in (await shown(fresh, engine.cluster)).samples if s.name == "mqueue_log_horizon_seconds"]
+        return max(s.value for s in found if s.labels["shard"] == "0")
+
+    async with await AsyncConnection.connect(fresh.shard_urls[0]) as stalled:
+        await stalled.execute("SELECT pg_current_xact_id()")
+        began = time.monotonic()
+        await asyncio.sleep(1.5)
+        assert await held_for() >= 1.5
+        await stalled.rollback()
+    async with asyncio.timeout(10):  # another test's transaction on the same server may be as old
+        while await held_for() >= time.monotonic() - began:
+            await asyncio.sleep(0.1)
 
 
 async def test_who_asks_for_openmetrics_gets_it(fresh: Conf, opened: Callable) -> None:
