@@ -15,7 +15,7 @@ from pipeline.blocks import Numbers, blocks, joined
 from pipeline.chunks import Batches, Names
 from pipeline.meeting import UNKNOWN, Job, is_first, looked_up, of_same_try, once, rows_of
 
-DELIVERED, AGAIN, ACKED, DEAD = 2, 3, 8, 9  # kinds of events
+DELIVERED, AGAIN, MOVED, ACKED, DEAD, REPLAYED = 2, 3, 7, 8, 9, 10  # kinds of events
 SHARES = (0.5, 0.95, 0.99)
 COUNTS = ("messages", "bytes", "deliveries", "retries", "acked", "dead")
 TIMES = ("wait_ms", "work_ms", "total_ms")
@@ -60,9 +60,10 @@ def sent_of(job: Job, url: str, names: Names) -> Columns:
 
 
 def steps_of(job: Job, url: str, names: Names) -> Columns:
-    table = once(rows_of(job, "event", url, names, ["at", "epoch", "kind"]))
-    columns = {"id": table["id"], "topic": table["topic_id"], "at": table["at"].cast(pa.int64()),
-               "epoch": table["epoch"].cast(pa.int64()), "kind": table["kind"]}  # fmt: skip
+    table = once(rows_of(job, "event", url, names, ["at", "epoch", "kind", "due"]))
+    at = table["at"].cast(pa.int64())
+    columns = {"id": table["id"], "topic": table["topic_id"], "at": at, "epoch": table["epoch"].cast(pa.int64()),
+               "kind": table["kind"], "due": pc.coalesce(table["due"].cast(pa.int64()), at)}  # fmt: skip
     return {name: column.to_numpy() for name, column in columns.items()}
 
 
@@ -84,9 +85,8 @@ def added_up(sent: Columns, steps: Columns, days: frozenset[int]) -> pa.Table:
     handed = np.concatenate([first, again])
     counts = [count(of_sent), np.bincount(of_sent, sent["size"], numbers), count(of_steps[handed]),
               *(count(of_steps[chosen]) for chosen in (again, acked, dead))]  # fmt: skip
-    times = [lists(first, looked_up(sent["id"], sent["due"], steps["id"][first])),
-             lists(acked, _delivered_at(steps, handed, acked)),
-             lists(acked, looked_up(sent["id"], sent["due"], steps["id"][acked]))]  # fmt: skip
+    times = [lists(first, _due(sent, steps, first)), lists(acked, _delivered_at(steps, handed, acked)),
+             lists(acked, _due(sent, steps, acked))]  # fmt: skip
     topics, hours = groups.dictionary.to_numpy() >> 32, groups.dictionary.to_numpy() & HIGHEST_HOUR
     table = pa.table([topics, hours, *(values.astype(np.int64) for values in counts), *times], schema=PARTIAL)
     return table.filter(np.isin(hours // HOURS_A_DAY, list(days)))
@@ -107,6 +107,21 @@ def finished(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     columns = [(keys[starts] & HIGHEST_HOUR) * 3600, keys[starts] >> 32, *counts, *times]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, HOURS, strict=True)]
     yield from pa.Table.from_arrays(arrays, schema=HOURS).to_batches()
+
+
+def _due(sent: Columns, steps: Columns, chosen: Numbers) -> Numbers:
+    """When the messages of some steps were due: by what they were sent with, or by the last move or replay before."""
+    due = looked_up(sent["id"], sent["due"], steps["id"][chosen])
+    anew = np.flatnonzero((steps["kind"] == MOVED) | (steps["kind"] == REPLAYED))
+    if not len(anew):
+        return due
+    both, is_chosen = np.concatenate([anew, chosen]), np.repeat([0, 1], [len(anew), len(chosen)])
+    order = np.lexsort((is_chosen, steps["at"][both], steps["id"][both]))
+    last = np.maximum.accumulate(np.where(is_chosen[order] == 0, np.arange(len(order)), -1))
+    before, asked = both[order[last]], both[order]
+    found = np.flatnonzero((last >= 0) & (is_chosen[order] == 1) & (steps["id"][before] == steps["id"][asked]))
+    due[order[found] - len(anew)] = steps["due"][before[found]]
+    return due
 
 
 def _delivered_at(steps: Columns, handed: Numbers, acked: Numbers) -> Numbers:

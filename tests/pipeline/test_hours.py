@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.hours import ACKED, AGAIN, COUNTS, DEAD, DELIVERED, SHARES, TIMES, by_hour, finished
+from pipeline.hours import ACKED, AGAIN, COUNTS, DEAD, DELIVERED, MOVED, REPLAYED, SHARES, TIMES, by_hour, finished
 from pipeline.layout import LAYOUTS
 from pipeline.meeting import jobs
 from pipeline.pieces import Piece
@@ -44,6 +44,11 @@ def a_past(rng: random.Random) -> tuple[list[Row], list[Row]]:
         for epoch in range(1, rng.choice([0, 1, 1, 1, 2, 4]) + 1):
             now += rng.randrange(HOUR_US)
             step = {"id": one["id"], "topic_id": topic, "epoch": epoch}
+            if rng.random() < 0.1:
+                now += 1
+                again = {"kind": rng.choice([MOVED, REPLAYED]), "at": now, "due": rng.choice([None, now + 10**6])}
+                events.append(step | again)
+                now += 1
             if rng.random() < 0.9:  # the others were not traced
                 events.append(step | {"kind": DELIVERED if epoch == 1 else AGAIN, "at": now})
             now += rng.randrange(10**7)
@@ -76,6 +81,10 @@ def reckoned(messages: list[Row], events: list[Row]) -> dict[tuple[int, int], Ro
     found: dict[tuple[int, int], Row] = defaultdict(lambda: dict.fromkeys(COUNTS, 0) | {name: [] for name in TIMES})
     once = {row["id"]: row for row in messages}
     handed = {(row["id"], row["epoch"]): row["at"] for row in events if row["kind"] in (DELIVERED, AGAIN)}
+    anew: dict[int, list[Row]] = defaultdict(list)
+    for row in events:
+        if row["kind"] in (MOVED, REPLAYED):
+            anew[row["id"]].append(row)
     for row in once.values():
         one = found[row["enqueued_at"] // HOUR_US, row["topic_id"]]
         one["messages"] += 1
@@ -83,6 +92,9 @@ def reckoned(messages: list[Row], events: list[Row]) -> dict[tuple[int, int], Ro
     for row in events:
         one, sent = found[row["at"] // HOUR_US, row["topic_id"]], once.get(row["id"])
         due = sent and max(sent["enqueued_at"], sent["deliver_after"] or 0)
+        if before := [one for one in anew[row["id"]] if one["at"] <= row["at"]]:
+            last = max(before, key=lambda one: one["at"])
+            due = last.get("due") or last["at"]
         one["deliveries"] += row["kind"] in (DELIVERED, AGAIN)
         one["retries"] += row["kind"] == AGAIN
         one["acked"] += row["kind"] == ACKED
