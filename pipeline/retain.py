@@ -8,11 +8,12 @@ import psycopg
 from django.utils import timezone
 
 from mqueue.core.conf import Conf
-from pipeline.errors import NothingToDo
+from pipeline.errors import Busy, NothingToDo
 from pipeline.expiry import expiry
 from pipeline.manifest import State, change
 from pipeline.models import Partition
 from pipeline.pins import pinned_days
+from pipeline.troubles import Troubles
 from pipeline.turns import turn
 from shards.retention import LogPartition, Terms, connected, drop, expired, log_partitions, terms
 
@@ -20,15 +21,23 @@ Say = Callable[[str], None]
 
 
 def retain(conf: Conf, say: Say) -> None:
-    wanted = terms(conf)
+    wanted, troubles = terms(conf), Troubles(say)
+    found = []
     with turn(conf):
-        dropped = sum([retain_on(conf, shard, wanted, say) for shard in range(len(conf.shard_urls))])
+        for shard in range(len(conf.shard_urls)):
+            with troubles.of(f"shard {shard}"):
+                found.append(retain_on(conf, shard, wanted, say))
         retired = retire(conf, say)
-    if not dropped and not retired:
+    troubles.end()
+    if not retired and not any(dropped for dropped, _ in found):
+        if any(in_use for _, in_use in found):
+            raise Busy("What may be dropped is in use")
         raise NothingToDo("No partition may be dropped")
 
 
-def retain_on(conf: Conf, shard: int, wanted: Terms, say: Say) -> int:
+def retain_on(conf: Conf, shard: int, wanted: Terms, say: Say) -> tuple[int, int]:
+    """How many were dropped, and how many could not be."""
+    in_use = 0
     with connected(conf.shard_urls[shard]) as connection:
         for one in expired(connection, wanted):
             if droppable(conf, shard, one):
@@ -36,6 +45,7 @@ def retain_on(conf: Conf, shard: int, wanted: Terms, say: Say) -> int:
                     drop(connection, one)
                 except psycopg.OperationalError as error:  # in use: the next run goes on
                     say(f"{one.name} on shard {shard} cannot be dropped now: {error}")
+                    in_use += 1
         there = {(one.parent, one.day) for one in log_partitions(connection)}
     gone = [
         partition
@@ -45,7 +55,7 @@ def retain_on(conf: Conf, shard: int, wanted: Terms, say: Say) -> int:
     for partition in gone:
         change(partition, [State.PUBLISHED], state=State.DROPPED, dropped_at=timezone.now())
         say(f"dropped {partition}")
-    return len(gone)
+    return len(gone), in_use
 
 
 def retire(conf: Conf, say: Say) -> int:

@@ -1,5 +1,6 @@
 """Days leave their shard when they are in the lake, old enough, and nobody needs them there; looks go on answering."""
 
+import contextlib
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +13,7 @@ from mqueue.core.errors import NotFound
 from mqueue.core.messages import Place
 from mqueue.engine.engine import Engine
 from pipeline.archive import archive
-from pipeline.errors import NothingToDo
+from pipeline.errors import Busy, NothingToDo, PipelineError
 from pipeline.manifest import State
 from pipeline.models import Partition, Replay
 from pipeline.retain import retain
@@ -61,6 +62,42 @@ async def test_looks_and_traces_answer_the_same_when_the_day_has_gone(
             await engine.look.trace(ids[0] + (1 << 30), places[0])
     finally:
         await engine.close()
+    assert set(Partition.objects.values_list("state", flat=True)) == {State.DROPPED}
+    connections.close_all()  # of this test's own context: the pool has few
+
+
+async def test_a_shard_that_is_down_keeps_no_days_on_the_others(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    await settle_some(lake, namespace)
+    await settle_all(lake, namespace)
+    grow_older(lake, namespace, DAYS)
+    archive(lake, sessions, said.append)
+    alone = replace(lake, shard_urls=("postgresql://mqueue@127.0.0.1:1/nowhere", *lake.shard_urls[1:]))
+    with pytest.raises(PipelineError, match="shard 0"):
+        retain(alone, said.append)
+    assert set(Partition.objects.values_list("shard", "state")) == {(0, State.PUBLISHED), (1, State.DROPPED)}
+    retain(lake, said.append)
+    assert set(Partition.objects.values_list("state", flat=True)) == {State.DROPPED}
+    connections.close_all()  # of this test's own context: the pool has few
+
+
+async def test_what_is_in_use_stays_and_the_exit_code_says_so(
+    lake: Conf, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    await settle_some(lake, namespace)
+    await settle_all(lake, namespace)
+    grow_older(lake, namespace, DAYS)
+    archive(lake, sessions, said.append)
+    with contextlib.ExitStack() as readers:
+        for url in lake.shard_urls:
+            reader = readers.enter_context(psycopg.connect(url))
+            for table in reader.execute("SELECT parent || to_char(day, '_YYYYMMDD') FROM log_partitions()").fetchall():
+                reader.execute(f"SELECT count(*) FROM {table[0]}")  # type: ignore[arg-type]
+        with pytest.raises(Busy):
+            retain(lake, said.append)
+        assert any("cannot be dropped now" in line for line in said)
+    retain(lake, said.append)
     assert set(Partition.objects.values_list("state", flat=True)) == {State.DROPPED}
     connections.close_all()  # of this test's own context: the pool has few
 
