@@ -22,14 +22,19 @@ def deaths(jobs: list[Job], url: str, names: Names, days: frozenset[int]) -> Bat
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                table = once(rows_of(jobs[number], "event", url, names, ["at", "epoch", "kind", "detail"]))
+                columns = ["at", "epoch", "kind", "detail"]
+                table = once(rows_of(jobs[number], "event", url, names, columns, of_failures))
                 yield from died(table, days).to_batches(max_chunksize=CHUNKS_OF)
 
     return work
 
 
+def of_failures(events: pa.Table) -> pa.Table:
+    return events.filter(pc.is_in(events["kind"], pa.array([NACKED, LAPSED, DEAD], pa.int16())))
+
+
 def died(events: pa.Table, days: frozenset[int]) -> pa.Table:
-    events = events.filter(pc.is_in(events["kind"], pa.array([NACKED, LAPSED, DEAD], pa.int16()))).combine_chunks()
+    events = events.combine_chunks()
     kind, at = events["kind"].to_numpy(), events["at"].cast(pa.int64()).to_numpy()
     dead = np.flatnonzero((kind == DEAD) & np.isin(at // DAY_US, list(days)))
     told = of_same_try(events["id"].to_numpy(), events["epoch"].cast(pa.int64()).to_numpy(),

@@ -49,10 +49,17 @@ def _where(below: Callable[[float], float], wanted: float, last: float) -> int:
     return low
 
 
-def rows_of(job: Job, parent: str, url: str, names: Names, columns: list[str]) -> pa.Table:
-    """Of one of the logs."""
+def rows_of(
+    job: Job,
+    parent: str,
+    url: str,
+    names: Names,
+    columns: list[str],
+    wanted: Callable[[pa.Table], pa.Table] = lambda table: table,
+) -> pa.Table:
+    """Of one of the logs. What is not wanted does not stay in memory longer than its piece."""
     schema = pa.schema([LAYOUTS[parent].schema.field(name) for name in ("id", "txid", "topic_id", *columns)])
-    tables = [read_one(piece, Storage(url), names, schema) for piece in job if piece.parent == parent]
+    tables = [wanted(read_one(piece, Storage(url), names, schema)) for piece in job if piece.parent == parent]
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
