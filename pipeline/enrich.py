@@ -15,9 +15,9 @@ MAIL = r"^[^@\s]+@([^@\s]+\.[a-z]{2,})$"
 COLUMNS = "id long, body string, payload binary, priority short, traceparent string"  # that it needs of a message
 
 
-def enriched(messages: DataFrame) -> DataFrame:
-    """One row for each, ready to be sent: its key is the lead's id, so a lead is there once however often it comes.
-    What is no lead goes on too, and says why, since nothing may be lost."""
+def enriched(messages: DataFrame, into: str) -> DataFrame:
+    """One row for each, ready to be sent: its key is the target and the lead's id, so a lead is once in each target,
+    however often it comes. What is no lead goes on too, and says why, since nothing may be lost."""
     lead = fn.from_json("body", LEAD)
     parsed = messages.select("id", "priority", "traceparent", lead.alias("lead"))
     mail = fn.lower(fn.trim("lead.email"))
@@ -29,7 +29,7 @@ def enriched(messages: DataFrame) -> DataFrame:
     known = told.withColumns({"is_company": ~fn.col("domain").isin(*FREE_MAIL), "country": country(fn.col("phone"))})
     scored = known.withColumn("score", fn.when(fn.col("domain").isNotNull(), score()))
     return scored.select(
-        fn.concat(fn.lit("enriched:"), fn.col("id").cast("string")).alias("idempotency_key"),
+        fn.concat(fn.lit(f"enriched:{into}:"), fn.col("id").cast("string")).alias("idempotency_key"),
         "priority", "traceparent", fn.to_json(body()).alias("body"),
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """stream: enrich the leads of a topic, as they come, into another topic.
 
 Spark keeps in the checkpoint which batch it is at. One that was killed is done again, with the same rows, and each
-row's idempotency key is its lead's id: so each lead is in the target once, wherever the run was killed.
+row's idempotency key is its lead's id and the target: so each lead is in the target once, wherever the run was killed.
 """
 
 import signal
@@ -69,7 +69,8 @@ def begin(sessions: Sessions, flow: Flow) -> Any:
     leads = spark.readStream.format("mqueue").schema(enrich.COLUMNS).options(
         namespace=flow.namespace, topic=flow.topic, startingOffsets=flow.starting, maxRowsPerTrigger=flow.max_rows,
     ).load()  # fmt: skip
-    sink = enrich.enriched(leads).writeStream.format("mqueue").queryName(f"{flow.namespace}/{flow.topic}").options(
+    found = enrich.enriched(leads, flow.into)
+    sink = found.writeStream.format("mqueue").queryName(f"{flow.namespace}/{flow.topic}").options(
         namespace=flow.namespace, topic=flow.into, checkpointLocation=flow.checkpoint,
         **({"url": flow.url} if flow.url else {}),
     )  # fmt: skip

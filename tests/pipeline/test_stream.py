@@ -42,8 +42,8 @@ def test_a_lead_is_told_by_its_own_words(sessions: Sessions) -> None:
     def told(lead: str | None, **fields: Any) -> dict[str, Any]:
         row = {"id": 7, "body": lead, "payload": b"", "priority": 3, "traceparent": None} | fields
         schema = "id long, body string, payload binary, priority short, traceparent string"
-        (found,) = enriched(sessions.get().createDataFrame([row], schema)).collect()
-        assert (found.idempotency_key, found.priority) == ("enriched:7", 3)
+        (found,) = enriched(sessions.get().createDataFrame([row], schema), "known").collect()
+        assert (found.idempotency_key, found.priority) == ("enriched:known:7", 3)
         return dict(json.loads(found.body))
 
     good = told(
