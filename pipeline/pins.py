@@ -2,16 +2,39 @@
 
 import datetime
 
+from django.db import connection
+from django.db.models import Q
 from django.utils import timezone
 
 from mqueue.core.conf import Conf
 from pipeline.models import Replay
 
+REPLAYING = 0x7265706C  # the upper half of the locks of runs
+HELD = """
+SELECT objid::bigint FROM pg_locks
+WHERE locktype = 'advisory' AND classid = %s AND objsubid = 1 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+def lock_of(run: Replay) -> int:
+    """For `turn`: one process is at a run at a time."""
+    return REPLAYING << 32 | run.pk
+
+
+def is_remembered(conf: Conf, run: Replay) -> bool:
+    """Whether the keys of its last batch still hold."""
+    return timezone.now() - run.touched_at <= datetime.timedelta(milliseconds=conf.retention.dedupe_window_ms)
+
 
 def running(conf: Conf) -> list[Replay]:
-    """A run that rested for longer than the dedupe window is never resumed, and holds nothing."""
+    """One that nobody is at, and that rested for longer than the dedupe window, is never resumed, and holds nothing."""
     window = datetime.timedelta(milliseconds=conf.retention.dedupe_window_ms)
-    return list(Replay.objects.filter(state=Replay.State.RUNNING, touched_at__gte=timezone.now() - window))
+    with connection.cursor() as cursor:
+        cursor.execute(HELD, [REPLAYING])
+        held = [number for (number,) in cursor.fetchall()]
+    fresh = Q(touched_at__gte=timezone.now() - window)
+    return list(Replay.objects.filter(fresh | Q(pk__in=held), state=Replay.State.RUNNING))
 
 
 def pinned_days(conf: Conf) -> set[datetime.date]:

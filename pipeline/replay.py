@@ -25,6 +25,7 @@ from pipeline.errors import NothingToDo, PipelineError
 from pipeline.layout import MESSAGE
 from pipeline.log import Wanted, days_between, frame, horizons, pieces, topics_named
 from pipeline.models import Replay
+from pipeline.pins import is_remembered, lock_of
 from pipeline.sending import Sending
 from pipeline.shelf import PATHS_DDL, Shelf
 from pipeline.shelving import shelf
@@ -49,11 +50,13 @@ from pipeline.spans import (
     taking,
 )
 from pipeline.spark import Sessions
+from pipeline.turns import Turn, turn
 
 AHEAD_DAYS = 91  # a message may be scheduled as far, and lies in the log on the day when it is due
 SPAN_ROWS, SPAN_BYTES = 50_000, 32 << 20  # what a task puts in order at a time
 PARTS = 4  # of the ids, to count them
 Say = Callable[[str], None]
+Days = frozenset[datetime.date]
 Seconds = dict[str, "np.ndarray[Any, np.dtype[np.int64]]"]
 
 
@@ -84,44 +87,85 @@ class Wish:
 
 def begin(conf: Conf, wish: Wish) -> Replay:
     """The run is on record before anything is read: from then on its days stay where they are."""
-    days = sorted(days_between(wish.first, wish.last, AHEAD_DAYS))
+    days = sorted(messages_of(wish) | (frozenset() if wish.include_deleted else steps_of(wish)))
     return Replay.objects.create(name=uuid.uuid4().hex[:12], wish=wish.as_json(), days=days, horizons=horizons(conf))
+
+
+def messages_of(wish: Wish) -> Days:
+    return days_between(wish.first, wish.last, AHEAD_DAYS)
+
+
+def steps_of(wish: Wish) -> Days:
+    """When what was sent then may have been cancelled or deleted."""
+    first, today = wish.first.date(), timezone.now().date()
+    return frozenset(first + datetime.timedelta(n) for n in range((today - first).days + 1))
 
 
 def resume(conf: Conf, name: str) -> Replay:
     run = Replay.objects.filter(name=name).first()
     if run is None:
         raise PipelineError(f"There is no replay {name}")
-    if run.state == Replay.State.DONE:
-        raise NothingToDo(f"Replay {name} is done: {run.sent} were sent")
-    window = datetime.timedelta(milliseconds=conf.retention.dedupe_window_ms)
-    if timezone.now() - run.touched_at > window:
-        raise PipelineError(
-            f"Replay {name} rested for longer than the dedupe window, so its last batch might be added twice: "
-            f"begin another one from {run.last_at}"
-        )
+    require_open(conf, run)
     return run
 
 
-def replay(conf: Conf, sessions: Sessions, run: Replay, say: Say, door: Door, rate: float | None) -> None:
-    wish = Wish.of_json(run.wish)
-    say(f"replay {run.name}")
-    source = Source.of(conf, sessions, run)
-    seconds = source.seconds()
-    most = wish.most or 1 << 62
+def require_open(conf: Conf, run: Replay) -> None:
+    """It may go on."""
+    if run.state == Replay.State.DONE:
+        raise NothingToDo(f"Replay {run.name} is done: {run.sent} were sent")
+    if not is_remembered(conf, run):
+        raise PipelineError(
+            f"Replay {run.name} rested for longer than the dedupe window, so its last batch might be added twice: "
+            f"begin another one from {run.last_at}"
+        )
+
+
+def replay(
+    conf: Conf, sessions: Sessions, run: Replay, say: Say, door: Door, rate: float | None, *, is_resumed: bool = False
+) -> None:
+    """In one process at a time: another one that resumes it is told so."""
+    with turn(conf, lock_of(run)) as mine:
+        say(f"replay {run.name}")
+        if is_resumed:
+            run.refresh_from_db()  # another process may have been at it until a moment ago
+            require_open(conf, run)
+        try:
+            source = Source.of(conf, sessions, run)
+            seconds = source.seconds()
+        except PipelineError:  # what was asked for cannot be done, and nothing was sent
+            if not is_resumed:
+                run.delete()
+            raise
+        if is_resumed:
+            require_open(conf, run)  # to count takes its time
+        _send(conf, sessions, run, source, seconds, say, Way(door, rate, mine))
+    if not run.sent:
+        raise NothingToDo("Nothing was to be sent")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How messages go out: through a door, so many a second, and as long as it is our turn."""
+
+    door: Door
+    rate: float | None
+    turn: Turn
+
+
+def _send(conf: Conf, sessions: Sessions, run: Replay, source: "Source", seconds: Seconds, say: Say, way: Way) -> None:
+    most = Wish.of_json(run.wish).most or 1 << 62
     total = min(int(seconds["messages"].sum()), most)
-    with shelf(conf, sessions, run.name) as spans, Sending(run, door, rate, total, say) as sent:
+    with shelf(conf, sessions, run.name) as spans, Sending(run, way.door, way.rate, total, say) as sent:
         for pack in source.packs(bounds_of(seconds), spans):
             left = most - sent.begun
             if left <= 0:
                 break
+            way.turn.require()
             sent.add(pack if pack.num_rows <= left else pack.slice(0, left))
         sent.flush()
     run.state = Replay.State.DONE
     run.save(update_fields=["state"])
     say(f"replay {run.name} is done: {run.sent} sent, {sent.skipped} skipped, {sent.duplicates} were there already")
-    if not run.sent:
-        raise NothingToDo("Nothing was to be sent")
 
 
 def dry_run(conf: Conf, sessions: Sessions, run: Replay, say: Say, *, is_resumed: bool = False) -> None:
@@ -167,7 +211,7 @@ class Source:
         names = topics_named(conf, wish.namespace, wish.topic)
         if not names:
             raise NothingToDo("There is no such topic")
-        wanted = Wanted(frozenset(run.days), names)
+        wanted = Wanted(messages_of(wish), names)
         log = Log(pieces(conf, "message", wanted, run.horizons), conf.lake.url, names)
         gone = () if wish.include_deleted else _gone(conf, sessions, run, wanted)
         until = min(wish.last, wish.as_of) if wish.as_of else wish.last
@@ -205,9 +249,8 @@ def numbers(spark: SparkSession, log: Log) -> DataFrame:
 def _gone(conf: Conf, sessions: Sessions, run: Replay, wanted: Wanted) -> tuple[int, ...]:
     """Ids of messages that were cancelled or deleted in the end, as of the time that was asked for."""
     wish = Wish.of_json(run.wish)
-    today = timezone.now().date()
-    later = frozenset(min(wanted.days) + datetime.timedelta(n) for n in range((today - min(wanted.days)).days + 1))
-    log = Log(pieces(conf, "event", Wanted(later, wanted.names), run.horizons), conf.lake.url, wanted.names)
+    steps = pieces(conf, "event", Wanted(steps_of(wish), wanted.names), run.horizons)
+    log = Log(steps, conf.lake.url, wanted.names)
     find = ends(log, micros(wish.as_of) if wish.as_of else None)
     table = (
         numbers(sessions.get(), log)

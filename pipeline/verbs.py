@@ -133,7 +133,8 @@ def _replay(conf: Conf, options: dict[str, Any], say: Say) -> None:
             return
         door = Door(options["url"] or conf.api.origin, conf.jwt_secret, run.wish["namespace"], f"replay-{run.name}")
         with closing(door):
-            replays.replay(conf, sessions, run, say, door, options["rate"] or run.wish.get("rate"))
+            rate = options["rate"] or run.wish.get("rate")
+            replays.replay(conf, sessions, run, say, door, rate, is_resumed=bool(options["resume"]))
 
 
 def usage_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,20 +6,24 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from mqueue.core.conf import ROOT, Conf
 from pipeline.archive import archive
 from pipeline.door import Door
-from pipeline.errors import NothingToDo, PipelineError
+from pipeline.errors import Busy, NothingToDo, PipelineError
 from pipeline.messages import Unsendable, as_sent
 from pipeline.models import Replay
+from pipeline.pins import lock_of, pinned_days
 from pipeline.replay import Wish, begin, dry_run, replay, resume
 from pipeline.spark import Sessions
+from pipeline.turns import turn
 from tests.pipeline.past import grow_older, rows_of, wait_until_complete
 from tests.service import SECRET, Service
 
@@ -168,6 +172,86 @@ def test_a_run_that_rested_longer_than_keys_are_kept_is_not_resumed(lake: Conf, 
     Replay.objects.update(touched_at=NOW - datetime.timedelta(days=2))
     with pytest.raises(PipelineError, match="dedupe window"):
         resume(lake, run.name)
+
+
+def test_what_cannot_be_done_leaves_no_run_that_keeps_days(
+    lake: Conf, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    with pytest.raises(NothingToDo, match="no such topic"):
+        replay(lake, sessions, begun(lake, wish(namespace, topic="nobody")), said.append, door, None)
+    with pytest.raises(PipelineError, match="--where"):
+        replay(lake, sessions, begun(lake, wish(namespace, where="no_such = 1")), said.append, door, None)
+    assert not Replay.objects.exists()
+
+
+def test_one_process_is_at_a_run_at_a_time_and_keeps_its_days_however_long_it_takes(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    run = begun(lake, wish(namespace))
+    with turn(lake, lock_of(run)):
+        with pytest.raises(Busy):
+            replay(lake, sessions, run, said.append, door, None, is_resumed=True)
+        Replay.objects.update(touched_at=NOW - datetime.timedelta(days=2))
+        assert pinned_days(lake) == set(run.days)
+    assert pinned_days(lake) == set()
+    Replay.objects.update(touched_at=NOW)
+    replay(lake, sessions, run, said.append, door, None, is_resumed=True)
+    assert bodies_in(served, namespace, "again") == list(range(60))
+
+
+def test_a_run_is_looked_at_again_when_its_turn_has_come(
+    lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
+) -> None:
+    """Another process may have been at it since it was read, and its keys may be forgotten by now."""
+    run = begun(lake, wish(namespace))
+    stale = resume(lake, run.name)
+    Replay.objects.update(touched_at=NOW - datetime.timedelta(days=2))
+    with pytest.raises(PipelineError, match="dedupe window"):
+        replay(lake, sessions, stale, said.append, door, None, is_resumed=True)
+    Replay.objects.update(touched_at=NOW)
+    replay(lake, sessions, run, said.append, door, None)
+    with pytest.raises(NothingToDo, match="is done"):
+        replay(lake, sessions, stale, said.append, door, None, is_resumed=True)
+    assert bodies_in(served, namespace, "again") == list(range(60))
+
+
+def test_days_on_which_a_message_may_have_been_deleted_are_kept_too(lake: Conf, namespace: str) -> None:
+    long_ago = wish(namespace, first=NOW - datetime.timedelta(days=300), last=NOW - datetime.timedelta(days=299))
+    assert {NOW.date(), long_ago.first.date()} <= set(begun(lake, long_ago).days)
+    assert NOW.date() not in begun(lake, replace(long_ago, include_deleted=True)).days
+
+
+class Noting(Door):
+    """And what it was answered."""
+
+    answered: ClassVar[list[int]] = []
+
+    def another(self) -> Door:
+        return Noting(self.url, self.secret, self.namespace, self.subject)
+
+    def _post(self, body: bytes, deadline: float) -> tuple[int, dict[str, str], str]:
+        answer = super()._post(body, deadline)
+        self.answered.append(answer[0])
+        return answer
+
+
+def test_quotas_hold_for_a_replay_and_it_waits_as_it_is_told(
+    lake: Conf, served: Service, namespace: str, sessions: Sessions, said: list[str]
+) -> None:
+    """A batch that is larger than what a quota lets through at once goes in parts."""
+    send(served, namespace, "t", range(1000))
+    run = begun(lake, wish(namespace))
+    with served.client() as http:
+        quota = {"messages_per_minute": 6_000}  # 600 at once, and 100 a second
+        assert http.patch(f"/api/v1/namespaces/{namespace}/quotas/", json=quota).status_code == 200
+        time.sleep(2.5)  # until every process knows
+    began = time.monotonic()
+    replay(lake, sessions, run, said.append, Noting(served.url, SECRET, namespace, "replay"), None)
+    assert time.monotonic() - began > 3.5
+    assert Noting.answered[0] == 413
+    assert 429 in Noting.answered
+    assert sorted(Noting.answered)[:2] == [200, 200]
+    assert bodies_in(served, namespace, "again") == list(range(1000))
 
 
 def row(**more: Any) -> dict[str, Any]:
