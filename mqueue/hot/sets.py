@@ -163,6 +163,7 @@ class Sets:
         """What the script answers; None where Redis is out of reach. What is owed comes first. Where a connection
         broke, as after a restart, it is tried once more on another."""
         if self.is_away:
+            self._seek()  # it is at it, unless something that nobody thought of has ended it
             return None
         try:
             try:
