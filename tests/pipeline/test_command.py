@@ -1,5 +1,6 @@
 """`manage.py pipeline` says how it went by its exit code; the service answers over HTTP from the lake."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.utils import timezone
 
 from mqueue.core.conf import ROOT, Conf, Lake
 from pipeline import tasks
 from pipeline.models import File, Replay
+from pipeline.replay import Wish, begin
 from pipeline.turns import turn
 from pipeline.verbs import VERBS
 from tests.pipeline.past import day_before, grow_older, settle_some
@@ -111,8 +114,8 @@ def test_a_dry_run_forgets_the_run_that_it_began_and_no_other(lake: Conf, run: R
     asked = ("--namespace", namespace, "--from", "2026-11-01")
     assert run("replay", *asked, "--dry-run") == 3
     assert not Replay.objects.exists()
-    assert run("replay", *asked) == 3
-    assert run("replay", "--resume", Replay.objects.get().name, "--dry-run") == 3
+    begun = begin(lake, Wish(namespace, None, datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC), timezone.now()))
+    assert run("replay", "--resume", begun.name, "--dry-run") == 3
     assert Replay.objects.exists()
 
 
@@ -120,7 +123,7 @@ def test_a_run_that_is_resumed_keeps_its_rate_unless_another_is_asked_for(
     lake: Conf, run: Run, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates: list[float] = []
-    monkeypatch.setattr("pipeline.replay.replay", lambda *given: rates.append(given[-1]))
+    monkeypatch.setattr("pipeline.replay.replay", lambda *given, **_: rates.append(given[-1]))
     assert run("replay", "--namespace", namespace, "--from", "2026-11-01", "--rate", "7") == 0
     resumed = ("replay", "--resume", Replay.objects.get().name)
     assert run(*resumed) == run(*resumed, "--rate", "9") == run(*resumed) == 0
