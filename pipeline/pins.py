@@ -24,17 +24,20 @@ def lock_of(run: Replay) -> int:
 
 def is_remembered(conf: Conf, run: Replay) -> bool:
     """Whether the keys of its last batch still hold."""
-    return timezone.now() - run.touched_at <= datetime.timedelta(milliseconds=conf.retention.dedupe_window_ms)
+    return run.touched_at >= _remembered_since(conf)
 
 
 def running(conf: Conf) -> list[Replay]:
     """One that nobody is at, and that rested for longer than the dedupe window, is never resumed, and holds nothing."""
-    window = datetime.timedelta(milliseconds=conf.retention.dedupe_window_ms)
     with connection.cursor() as cursor:
         cursor.execute(HELD, [REPLAYING])
         held = [number for (number,) in cursor.fetchall()]
-    fresh = Q(touched_at__gte=timezone.now() - window)
+    fresh = Q(touched_at__gte=_remembered_since(conf))
     return list(Replay.objects.filter(fresh | Q(pk__in=held), state=Replay.State.RUNNING))
+
+
+def _remembered_since(conf: Conf) -> datetime.datetime:
+    return timezone.now() - datetime.timedelta(milliseconds=conf.retention.dedupe_window_ms)
 
 
 def pinned_days(conf: Conf) -> set[datetime.date]:

@@ -64,9 +64,11 @@ class Enqueuing:
 
     async def enqueue(self, producer: str, messages: Sequence[Message]) -> Enqueued:
         names = {(message.namespace, message.topic) for message in messages}
-        if not self._topics.are_known(names) and (repeated := await self._adds_nothing(messages)):
-            return repeated  # and makes no topic
-        numbers = await self._topics.find_or_make(names)
+        numbers = self._topics.all_live(names)
+        if numbers is None:
+            if repeated := await self._adds_nothing(messages):
+                return repeated  # and makes no topic
+            numbers = await self._topics.find_or_make(names)
         first = await self._cluster.ids.take(len(messages))
         ids = [
             (first + index) * SLOTS + slot_of(message.namespace, message.topic)

@@ -49,9 +49,15 @@ class Topics:
         """As `find`, of those that this process has met."""
         return self._numbers.get(name)
 
-    def are_known(self, names: Iterable[Name]) -> bool:
-        numbers = [self._numbers.get(name) for name in names]
-        return all(number is not None and not self._settings.topic(number).deleted for number in numbers)
+    def all_live(self, names: Iterable[Name]) -> dict[Name, int] | None:
+        """Their numbers, if this process has met all of them, and none is deleted."""
+        found = {}
+        for name in names:
+            number = self._numbers.get(name)
+            if number is None or self._settings.topic(number).deleted:
+                return None
+            found[name] = number
+        return found
 
     async def find(self, name: Name) -> int | None:
         number = self.known(name)

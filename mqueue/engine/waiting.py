@@ -56,9 +56,8 @@ class Waiting:
                     return due
                 if not is_over:
                     break
-                await fail_one_overdue(
-                    shard, self._hot[shard], self._topics.settings, message_id
-                )  # nobody holds it now
+                # Nobody holds it any more.
+                await fail_one_overdue(shard, self._hot[shard], self._topics.settings, message_id)
             raise Leased
 
         due = await on_owner(self._cluster, slot, give_place)

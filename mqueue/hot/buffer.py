@@ -15,7 +15,8 @@ from redis.asyncio import Redis
 
 from mqueue.hot import keys
 from mqueue.hot.building import OWNER_MS, RENEW
-from mqueue.hot.sets import AWAY_S, ERRORS, script
+from mqueue.hot.connection import AWAY_S
+from mqueue.hot.sets import ERRORS, script
 
 
 @dataclass(frozen=True, slots=True)

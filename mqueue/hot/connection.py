@@ -14,6 +14,7 @@ from mqueue.core.conf import Redis
 
 SENTINEL_PORT = 26379
 CONNECT_S = 1.0
+AWAY_S = 0.5  # after a failure Redis is left alone for so long
 
 
 def connect(conf: Redis, *, timeout_s: float | None, text: bool = False, retries: int = 1) -> Client:

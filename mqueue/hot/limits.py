@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 
 from mqueue.core.gcra import Ask, Refusal
 from mqueue.hot import keys
-from mqueue.hot.sets import AWAY_S, ERRORS, script
+from mqueue.hot.connection import AWAY_S
+from mqueue.hot.sets import ERRORS, script
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,6 @@ FOLDER = Path(__file__).parent / "scripts"
 PATIENCE_US = 1_000_000  # how long a claimer may keep a ref before it counts as dead
 DUE, TOLD_BEFORE = 0, -1  # instead of a due time
 DEMAND_US = 60_000_000  # how long after the last poll a topic is kept hot, and its consumers are worth a wake-up
-AWAY_S = 0.5  # after a failure Redis is left alone for so long
 # The sets are sought at once and often: meanwhile, others may be served from heads that miss what we could not offer.
 # So whoever made a message wait answers when these are cold; but no later than this, since Redis may be away for long,
 # and then /health has said so.

@@ -9,7 +9,8 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError  # noqa: A004  redis's own
 
-from mqueue.hot.sets import AWAY_S, ERRORS
+from mqueue.hot.connection import AWAY_S
+from mqueue.hot.sets import ERRORS
 
 log = logging.getLogger(__name__)
 ASK_EVERY_S, DEAF_AFTER_S = 1.0, 3.0

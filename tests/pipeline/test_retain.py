@@ -33,6 +33,14 @@ def days_of(conf: Conf, parent: str) -> set[object]:
     return found
 
 
+async def archive_all(lake: Conf, namespace: str, sessions: Sessions, said: list[str]) -> None:
+    """A day of which nothing is live any more."""
+    await settle_some(lake, namespace)
+    await settle_all(lake, namespace)
+    grow_older(lake, namespace, DAYS)
+    archive(lake, sessions, said.append)
+
+
 async def test_looks_and_traces_answer_the_same_when_the_day_has_gone(
     lake: Conf, namespace: str, sessions: Sessions, said: list[str]
 ) -> None:
@@ -69,10 +77,7 @@ async def test_looks_and_traces_answer_the_same_when_the_day_has_gone(
 async def test_a_shard_that_is_down_keeps_no_days_on_the_others(
     lake: Conf, namespace: str, sessions: Sessions, said: list[str]
 ) -> None:
-    await settle_some(lake, namespace)
-    await settle_all(lake, namespace)
-    grow_older(lake, namespace, DAYS)
-    archive(lake, sessions, said.append)
+    await archive_all(lake, namespace, sessions, said)
     alone = replace(lake, shard_urls=("postgresql://mqueue@127.0.0.1:1/nowhere", *lake.shard_urls[1:]))
     with pytest.raises(PipelineError, match="shard 0"):
         retain(alone, said.append)
@@ -85,10 +90,7 @@ async def test_a_shard_that_is_down_keeps_no_days_on_the_others(
 async def test_what_is_in_use_stays_and_the_exit_code_says_so(
     lake: Conf, namespace: str, sessions: Sessions, said: list[str]
 ) -> None:
-    await settle_some(lake, namespace)
-    await settle_all(lake, namespace)
-    grow_older(lake, namespace, DAYS)
-    archive(lake, sessions, said.append)
+    await archive_all(lake, namespace, sessions, said)
     with contextlib.ExitStack() as readers:
         for url in lake.shard_urls:
             reader = readers.enter_context(psycopg.connect(url))
