@@ -20,6 +20,7 @@ from launch import processes, services
 from mqueue.core import conf as configuration
 from mqueue.core import tokens
 from mqueue.core.conf import ROOT
+from mqueue.core.linux import leash
 
 START_S, STOP_S = 90.0, 60.0
 RAW = "bench_raw"
@@ -57,7 +58,7 @@ class Service:
                 stderr=output,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # a Ctrl-C reaches the bench alone, which then stops it in order
-                preexec_fn=lambda: processes.leash(signal.SIGTERM),  # noqa: PLW1509  no other thread is at work yet
+                preexec_fn=lambda: leash(signal.SIGTERM),  # noqa: PLW1509  no other thread is at work yet
             )
         began = time.monotonic()
         while b"Ctrl-C stops everything" not in log.read_bytes():

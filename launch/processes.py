@@ -7,24 +7,15 @@ Elsewhere, and for whatever survives that signal, the next start reads the notes
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import psutil
 
 from launch.embedded import Account
-
-PR_SET_PDEATHSIG = 1
-
-
-def leash(stop_signal: int) -> None:
-    """Have the kernel send us `stop_signal` when our parent dies. Linux only; a no-op elsewhere."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, stop_signal, 0, 0, 0)
+from mqueue.core.linux import leash
 
 
 async def start(

@@ -15,6 +15,7 @@ from launch.renewal import Renewals, migrate
 from launch.supervisor import StartError, Supervisor, say
 from mqueue.core import seats, tokens
 from mqueue.core.conf import Conf, conf
+from mqueue.core.linux import leash
 
 LOCK_PATIENCE_S = 20.0
 IMPATIENT_S = 1.0
@@ -28,7 +29,7 @@ class AlreadyRunning(Exception):
 def run() -> int:
     began = time.monotonic()
     if os.environ.get("MAKELEVEL"):
-        processes.leash(signal.SIGTERM)  # a killed `make` must not leave us running unseen
+        leash(signal.SIGTERM)  # a killed `make` must not leave us running unseen
     configuration = conf()
     try:
         configuration.data.mkdir(parents=True, exist_ok=True)

@@ -19,9 +19,10 @@ import pytest
 import redis
 from psycopg import sql
 
-from launch import embedded, processes, services
+from launch import embedded, services
 from mqueue.core import conf as configuration
 from mqueue.core.conf import ROOT, Conf
+from mqueue.core.linux import leash
 
 SHARDS = 2
 FOREIGN = (
@@ -154,7 +155,7 @@ def _spawn(command: list[str], log: Path, account: embedded.Account | None) -> "
             stderr=output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=lambda: processes.leash(15),  # noqa: PLW1509  pytest has no other thread yet
+            preexec_fn=lambda: leash(15),  # noqa: PLW1509  pytest has no other thread yet
             cwd="/",
             **who,  # type: ignore[call-overload]
         )
