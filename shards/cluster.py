@@ -4,7 +4,7 @@ from mqueue.core.conf import Conf
 from mqueue.core.errors import ShardUnavailable, SlotMoved
 from shards.ids import Ids, slot_of_id
 from shards.pools import Database
-from shards.routing import slot_of
+from shards.routing import slot_of, slot_of_key
 from shards.slotmap import SlotMap
 
 
@@ -32,6 +32,9 @@ class Cluster:
 
     def shard_of_topic(self, namespace: str, topic: str) -> Database:
         return self.shard_of_slot(slot_of(namespace, topic))
+
+    def shard_of_key(self, namespace: str, key: str) -> Database:
+        return self.shard_of_slot(slot_of_key(namespace, key))
 
     def shard_of_id(self, message_id: int) -> Database:
         return self.shard_of_slot(slot_of_id(message_id))

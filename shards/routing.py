@@ -1,4 +1,4 @@
-"""Which slot a topic belongs to, and how slots spread over shards at first. Nothing else computes a shard.
+"""Which slot a topic or a key belongs to, and how slots spread over shards at first. Nothing else computes a shard.
 
 Plain FNV-1a leaves whole shards empty on keys such as `ns-1:topic-1`, `ns-2:topic-2`: its last step is a
 multiplication, so the upper bits barely see the last characters. MurmurHash3's finalizer mixes them.
@@ -7,6 +7,7 @@ multiplication, so the upper bits barely see the last characters. MurmurHash3's 
 from functools import lru_cache
 
 SLOTS = 1024
+_LAST = 8
 _FNV_OFFSET, _FNV_PRIME, _MASK = 0x811C9DC5, 0x01000193, 0xFFFFFFFF
 
 
@@ -26,14 +27,24 @@ def fmix32(value: int) -> int:
 
 
 _head = lru_cache(maxsize=1024)(fnv1a_32)  # what the keys of a sender begin with
-_TAIL = 16
+
+
+@lru_cache(maxsize=4096)
+def _before(data: bytes) -> int:
+    """The value of all but the last letters: keys that are sent together often differ in these alone."""
+    return fnv1a_32(data[-_LAST:], _head(data[:-_LAST]))
+
+
+def slot_of_key(namespace: str, key: str) -> int:
+    """The slot of an idempotency key inside its namespace."""
+    data = f"{namespace}:{key}".encode()
+    return fmix32(fnv1a_32(data[-_LAST:], _before(data[:-_LAST]))) % SLOTS
 
 
 @lru_cache(maxsize=131_072)
-def slot_of(namespace: str, name: str) -> int:
-    """The slot of a topic, or of an idempotency key, inside its namespace."""
-    data = f"{namespace}:{name}".encode()
-    return fmix32(fnv1a_32(data[-_TAIL:], _head(data[:-_TAIL]))) % SLOTS
+def slot_of(namespace: str, topic: str) -> int:
+    """The slot of a topic inside its namespace. Topics come again, keys seldom do."""
+    return slot_of_key(namespace, topic)
 
 
 def default_owners(shards: int) -> tuple[int, ...]:

@@ -49,9 +49,14 @@ class SlotMap:
 
     def owner(self, slot: int) -> int:
         """The number of the shard that owns the slot; while the slot is held, of none."""
+        return self.owners[slot]
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """By slot, for those who write."""
         if not self._owners:
             raise ControlUnavailable("The slot map has not been read yet; try again", retry_after_s=1.0)
-        return self._owners_for_writers[slot]
+        return self._owners_for_writers
 
     def reader(self, slot: int) -> int:
         """The number of the shard that has the slot's rows; while they move, of the one that they leave."""

@@ -22,7 +22,7 @@ from shards.cluster import Cluster
 from shards.ids import slot_of_id
 from shards.patience import Patience
 from shards.pools import Database
-from shards.routing import SLOTS, slot_of
+from shards.routing import SLOTS, slot_of, slot_of_key
 from shards.sql import statement
 from tenants.registry import Name
 
@@ -165,15 +165,16 @@ class Enqueuing:
 
     def _beside(self, request: "_Request", wanted: Sequence[int]) -> set[int]:
         """Those whose key lies on the shard of their topic, so that one statement takes the one and adds the other."""
-        homes = {number: self._home(name) for name, number in request.numbers.items()}
-        keys = ((index, request.key_of(index), homes[request.topic_of(index)]) for index in wanted)
-        return {index for index, key, home in keys if key and home and self._home(key) is home}
-
-    def _home(self, name: Name) -> Database | None:
-        try:
-            return self._cluster.shard_of_topic(*name)
-        except (SlotMoved, ShardUnavailable):
-            return None
+        owners, shards = self._cluster.slots.owners, len(self._cluster.shards)
+        homes = {name: owners[slot_of(*name)] for name in request.numbers}
+        found = set()
+        for index in wanted:
+            message = request.messages[index]
+            if message.idempotency_key is not None:
+                home = homes[message.namespace, message.topic]
+                if home < shards and owners[slot_of_key(message.namespace, message.idempotency_key)] == home:
+                    found.add(index)
+        return found
 
     async def _take_and_add(self, request: "_Request", wanted: list[int]) -> tuple[list[int], list[int]]:
         """The indexes of those whose key was not to be had beside them, and of those whose key went to another topic

@@ -88,7 +88,7 @@ class Keys:
         parts: dict[Database, list[Claim]] = defaultdict(list)
         for claim in claims:
             try:
-                parts[self._cluster.shard_of_topic(*claim.key)].append(claim)
+                parts[self._cluster.shard_of_key(*claim.key)].append(claim)
             except SlotMoved as error:
                 moved.append((claim, error))
         return parts
