@@ -13,12 +13,18 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 def blocks(table: pa.Table, numbers: Numbers) -> Iterator[pa.RecordBatch]:
     """The rows by the number of the task that takes them on."""
+    for number, part in parted(table, numbers):
+        yield block(number, part)
+
+
+def parted(table: pa.Table, numbers: Numbers) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each number."""
     if not table.num_rows:
         return
     order = np.argsort(numbers, kind="stable")
     found, starts = np.unique(numbers[order], return_index=True)
-    for number, start, end in zip(found, starts, [*starts[1:], len(order)], strict=True):
-        yield block(int(number), table.take(order[start:end]))
+    for number, start, end in zip(found.tolist(), starts, [*starts[1:], len(order)], strict=True):
+        yield number, table.take(order[start:end])
 
 
 def block(number: int, table: pa.Table) -> pa.RecordBatch:

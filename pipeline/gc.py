@@ -21,7 +21,7 @@ from shards.models import Deployment
 
 NAME = re.compile(r"[^/]+/(message|event)/day=(\d{4}-\d\d-\d\d)/shard=(\d+)/(\d+)-[0-9a-f]{32}\.parquet")
 TABLE = re.compile(r"[^/]+/(usage|failures)/day=\d{4}-\d\d-\d\d/[0-9a-f]{32}\.parquet")
-SPAN = re.compile(r"[^/]+/replay/([0-9a-f]+)/[0-9a-f]{32}\.arrow")
+LAID = re.compile(r"[^/]+/shelf/([0-9a-f]+)/[0-9a-f]{32}\.arrow")
 Say = Callable[[str], None]
 
 
@@ -63,8 +63,8 @@ def owner(path: str, partitions: dict[tuple[str, str, str], Partition]) -> Parti
 
 def is_garbage(path: str, partitions: dict[tuple[str, str, str], Partition], replays: set[str]) -> bool:
     """What we did not name is not ours to delete."""
-    if span := SPAN.fullmatch(path):
-        return span[1] not in replays
+    if laid := LAID.fullmatch(path):  # by a replay, or by a roll-up in its turn
+        return laid[1] not in replays
     if TABLE.fullmatch(path):  # roll-ups are written by whoever has the turn, and that is us
         return True
     found = NAME.fullmatch(path)

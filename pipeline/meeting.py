@@ -78,6 +78,11 @@ def is_first(values: Numbers) -> Numbers:
     return np.concatenate([[True], values[1:] != values[:-1]]) if len(values) else np.zeros(0, bool)
 
 
+def lengths(starts: Numbers, end: int) -> Numbers:
+    """Of runs that begin there, the last of which ends there."""
+    return np.diff(np.append(starts, end))
+
+
 def looked_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
     """The value of each wanted key, or UNKNOWN. Keys ascend."""
     if not len(keys):
@@ -87,9 +92,24 @@ def looked_up(keys: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
 
 
 def of_same_try(ids: Numbers, epochs: Numbers, chosen: Numbers, wanted: Numbers) -> Numbers:
-    """For each wanted row the chosen one of the same id and epoch, or UNKNOWN. Both are places among all rows."""
+    """For each wanted row the chosen one of the same id and epoch, or UNKNOWN: their places among all rows. It mostly
+    stands right before, as files are sorted."""
+    is_chosen = np.zeros(len(ids), bool)
+    is_chosen[chosen] = True
+    before = np.maximum(wanted - 1, 0)
+    is_it = is_chosen[before] & (ids[before] == ids[wanted]) & (epochs[before] == epochs[wanted])
+    found = np.where(is_it, before, UNKNOWN)
+    left = np.flatnonzero(~is_it)
+    if len(left):
+        few = np.unique(ids[wanted[left]])
+        chosen = chosen[looked_up(few, few, ids[chosen]) != UNKNOWN]
+        found[left] = _wherever(ids, epochs, chosen, wanted[left])
+    return found
+
+
+def _wherever(ids: Numbers, epochs: Numbers, chosen: Numbers, wanted: Numbers) -> Numbers:
     chosen = chosen[np.lexsort((epochs[chosen], ids[chosen]))]
     which = np.flatnonzero(is_first(ids[chosen]))
-    tries = np.repeat(np.arange(len(which)), np.diff([*which, len(chosen)])) << 32 | epochs[chosen]
+    tries = np.repeat(np.arange(len(which)), lengths(which, len(chosen))) << 32 | epochs[chosen]
     messages = looked_up(ids[chosen][which], np.arange(len(which)), ids[wanted])
     return looked_up(tries, chosen, np.where(messages == UNKNOWN, -1, messages << 32 | epochs[wanted]))

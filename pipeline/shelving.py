@@ -1,4 +1,4 @@
-"""Where the shelf of a replay stands: on this machine, or in the lake, where the tasks are on others."""
+"""Where the shelf of a run stands: on this machine, or in the lake, where the tasks are on others."""
 
 import shutil
 import tempfile
@@ -17,17 +17,17 @@ from shards.models import Deployment
 def shelf(conf: Conf, sessions: Sessions, run: str) -> Iterator[Shelf]:
     """On this machine, or in the lake, where the tasks are on others. What a killed run has left is cleared."""
     if sessions.is_here:
-        root = Path(tempfile.gettempdir()) / f"mqueue-replay-{run}"
+        root = Path(tempfile.gettempdir()) / f"mqueue-shelf-{run}"
         shutil.rmtree(root, ignore_errors=True)
-        root.mkdir(mode=0o700)  # bodies of messages
+        root.mkdir(mode=0o700)  # it may hold bodies of messages
         try:
-            yield Shelf(str(root), "spans")
+            yield Shelf(str(root), "parts")
         finally:
             shutil.rmtree(root, ignore_errors=True)
         return
     if not conf.lake.url:
         raise PipelineError("Tasks on other machines hand over through the lake: set LAKE_URL")
-    found = Shelf(conf.lake.url, f"{Deployment.objects.get().identity}/replay/{run}")
+    found = Shelf(conf.lake.url, f"{Deployment.objects.get().identity}/shelf/{run}")
     found.clear()
     try:
         yield found

@@ -2,8 +2,10 @@
 store can hold them."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,20 +44,24 @@ class Storage:
             _sync(Path(place), Path(open_lake(self.url)[1]))
         return int(system.get_file_info(place).size)
 
-    def write_stream(self, path: str, tables: Iterable[pa.Table]) -> None:
-        """Of Arrow, for what is read once and soon: nobody waits for the disk."""
+    def write_batches(self, path: str, tables: Sequence[pa.Table]) -> None:
+        """As an Arrow file with a batch for each, for what is read once and soon: nobody waits for the disk."""
         system, place = self._place(path)
         if isinstance(system, fs.LocalFileSystem):
             system.create_dir(str(Path(place).parent), recursive=True)
-        first, *others = tables
-        with system.open_output_stream(place) as sink, pa.ipc.new_stream(sink, first.schema) as stream:
-            for table in (first, *others):
-                stream.write_table(table.combine_chunks())
+        with system.open_output_stream(place) as sink, pa.ipc.new_file(sink, tables[0].schema) as file:
+            for table in tables:
+                file.write_table(table.combine_chunks())
 
-    def read_stream(self, path: str) -> Iterator[pa.RecordBatch]:
+    def read_batch(self, path: str, number: int) -> pa.Table:
+        """One of them; a file of this machine is mapped, not copied."""
         system, place = self._place(path)
-        with system.open_input_stream(place) as source, pa.ipc.open_stream(source) as stream:
-            yield from stream
+        is_here = isinstance(system, fs.LocalFileSystem)
+        with (
+            pa.memory_map(place) if is_here else system.open_input_file(place) as source,
+            pa.ipc.open_file(source) as file,
+        ):
+            return pa.Table.from_batches([file.get_batch(number)])
 
     def read(
         self,
@@ -63,15 +69,19 @@ class Storage:
         columns: list[str] | None = None,
         topics: list[int] | None = None,
         ids: tuple[int, int] | None = None,
+        kinds: Sequence[int] = (),
     ) -> pa.Table:
-        """Of these topics alone, or of a range of ids, if they are told."""
+        """Of these topics alone, of a range of ids, or of these kinds of events, if they are told."""
         system, place = self._place(path)
-        wanted = None if topics is None else pc.field("topic_id").isin(topics)
+        wanted = []
+        if topics is not None:
+            wanted.append(pc.field("topic_id").isin(topics))
         if ids is not None:
-            among = (pc.field("id") >= ids[0]) & (pc.field("id") <= ids[1])
-            wanted = among if wanted is None else wanted & among
+            wanted.append((pc.field("id") >= ids[0]) & (pc.field("id") <= ids[1]))
+        if kinds:
+            wanted.append(pc.field("kind").isin(kinds))
         with system.open_input_file(place) as file:
-            return pq.read_table(file, columns=columns, filters=wanted)
+            return pq.read_table(file, columns=columns, filters=reduce(and_, wanted) if wanted else None)
 
     def exists(self, path: str) -> bool:
         system, place = self._place(path)

@@ -2,7 +2,8 @@
 
 import datetime
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +35,44 @@ class LogPartition:
 @contextmanager
 def connected(url: str, *, patience: str = PATIENCE) -> Iterator[Connection]:
     """In autocommit: DETACH CONCURRENTLY takes no transaction."""
+    kept = _KEPT.get()
+    with kept.lent(url, patience) if kept else _begun(url, patience) as connection:
+        yield connection
+
+
+@contextmanager
+def keeping_connections() -> Iterator[None]:
+    """Within, and in this thread, `connected` begins each session once. It takes some milliseconds."""
+    with ExitStack() as stack:
+        token = _KEPT.set(_Kept(stack))
+        stack.callback(_KEPT.reset, token)
+        yield
+
+
+class _Kept:
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._sessions: dict[tuple[str, str], Connection] = {}
+
+    @contextmanager
+    def lent(self, url: str, patience: str) -> Iterator[Connection]:
+        found = self._sessions.get((url, patience))
+        if found is None or found.closed:
+            found = self._sessions[url, patience] = self._stack.enter_context(_begun(url, patience))
+        yield found
+
+
+_KEPT: ContextVar[_Kept | None] = ContextVar("kept connections", default=None)
+
+
+@contextmanager
+def _begun(url: str, patience: str) -> Iterator[Connection]:
     with psycopg.connect(url, autocommit=True, connect_timeout=5, application_name="mqueue") as connection:
-        for name, value in (("lock_timeout", LOCK_TIMEOUT), ("statement_timeout", patience), ("timezone", "UTC")):
-            connection.execute("SELECT set_config(%s, %s, false)", [name, value])
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false), "
+            "set_config('timezone', 'UTC', false)",
+            [LOCK_TIMEOUT, patience],
+        )
         yield connection
 
 
