@@ -21,6 +21,7 @@ from pipeline.layout import LAYOUTS
 from pipeline.manifest import TO_ARCHIVE, State, change, publish, take_up_to_archive
 from pipeline.models import Partition
 from pipeline.pieces import HIGHEST_ID
+from pipeline.pull import BACKEND, make_way
 from pipeline.spark import Sessions, telling_failures
 from pipeline.troubles import Troubles
 from pipeline.turns import Turn, turn
@@ -159,6 +160,7 @@ def copied(run: Run, measured: list[Measured]) -> None:
 
 def measure(conf: Conf, partition: Partition) -> Measured:
     with connected(conf.shard_urls[partition.shard], patience=f"{MEASURE_S}s") as connection:
+        make_way(*(connection.execute(BACKEND).fetchone() or (0, False)))
         parts = [part for some in ranges(connection, partition) for part in measured(connection, partition, *some)]
         topics = sorted({one.topic for part in parts for one in part.sums})
         known = connection.execute(statement("topic_names"), {"topics": topics}).fetchall()

@@ -11,7 +11,6 @@ from pathlib import Path
 
 KEPT = Path(sys.prefix) / "spark-classes.jsa"
 LOG = "-Xlog:disable -Xlog:all=error:stderr"  # or it says on standard output that a file is another Java's
-PATIENCE_S = 120
 
 
 def use() -> str:
@@ -21,9 +20,7 @@ def use() -> str:
 
 def keep() -> bool:
     """Load what a run loads, and write it down; False where this Java cannot."""
-    from pyspark import SparkContext
-
-    from pipeline.session import QUICK, session
+    from pipeline.session import QUICK, end_java, session
 
     draft = KEPT.with_name(f".{KEPT.name}.{os.getpid()}")
     with session("classes", spark__driver__extraJavaOptions=f"{QUICK} {LOG} -XX:ArchiveClassesAtExit={draft}") as spark:
@@ -34,12 +31,7 @@ def keep() -> bool:
         ).agg({"text": "max", "id": "count"}).toArrow()
         moved.toLocalIterator(prefetchPartitions=True).__next__()
         moved.collect()
-        gateway = SparkContext._gateway  # noqa: SLF001  the only way to the process
-    assert gateway
-    gateway.shutdown()
-    java = gateway.proc
-    java.stdin.close()
-    java.wait(PATIENCE_S)
+    end_java()
     if draft.exists():
         draft.replace(KEPT)
     return KEPT.exists()

@@ -31,5 +31,9 @@ class TaskFailed(PipelineError):
     """A task of Spark has failed."""
 
 
+class LogChanged(PipelineError):
+    """Slots have moved to another shard while their log was read."""
+
+
 class Fenced(Busy):
     """Somebody else has taken this over meanwhile; what we did does not count."""

@@ -8,20 +8,25 @@ lies on another shard it is but dearer.
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from shards.routing import SLOTS, fnv1a_32
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-DIGITS, PARTS, ENDINGS = 16, 16, 256
+DIGITS, PARTS, ENDINGS = 16, 16, 256  # an id has 53 bits
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _PRIME = np.uint32(0x01000193)
 
 
-def keys(namespace: str, run: str, ids: Numbers, slots: Numbers) -> list[str]:
+def keys(namespace: str, run: str, ids: Numbers, slots: Numbers) -> pa.Array:
     """For messages of these ids, whose topics have these slots."""
-    head = f"replay:{run}:"
-    states = np.full(len(ids), fnv1a_32(f"{namespace}:{head}".encode()), np.uint32)
-    for place in reversed(range(DIGITS)):
-        states = _then(states, ids // 10**place % 10 + ord("0"))
+    head = f"replay:{run}:".encode()
+    text = np.full((len(ids), len(head) + DIGITS + len(":00")), ord(":"), np.uint8)
+    text[:, : len(head)] = np.frombuffer(head, np.uint8)
+    states = np.full(len(ids), fnv1a_32(f"{namespace}:".encode() + head), np.uint32)
+    for place in range(DIGITS):
+        letters = (ids // 10 ** (DIGITS - 1 - place) % 10).astype(np.uint8) + np.uint8(ord("0"))
+        states, text[:, len(head) + place] = _then(states, letters), letters
     states = _then(states, ord(":"))
     endings, left = np.zeros(len(ids), np.int64), np.arange(len(ids))
     for number in range(ENDINGS):
@@ -33,7 +38,9 @@ def keys(namespace: str, run: str, ids: Numbers, slots: Numbers) -> list[str]:
         left = left[~found]
         if not len(left):
             break
-    return [f"{head}{one:0{DIGITS}d}:{number:02x}" for one, number in zip(ids.tolist(), endings.tolist(), strict=True)]
+    text[:, -2:] = _HEX[np.stack([endings >> 4, endings & 15], axis=1)]
+    ends = np.arange(len(ids) + 1, dtype=np.int32) * np.int32(text.shape[1])
+    return pa.Array.from_buffers(pa.binary(), len(ids), [None, pa.py_buffer(ends), pa.py_buffer(text)])
 
 
 def _part(slots: Numbers) -> Numbers:

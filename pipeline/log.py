@@ -19,11 +19,13 @@ from pipeline.layout import TYPES, Layout
 from pipeline.manifest import State
 from pipeline.models import File, Part, Partition
 from pipeline.pieces import Piece, reader
+from shards.models import SlotMap
 from shards.retention import connected, log_partitions
 from shards.sql import statement
 
 PIECE_BYTES, ROW_BYTES = 32 << 20, 300
 IN_LAKE = (State.PUBLISHED, State.DROPPED)
+MOVED = 1  # a horizon below which are those rows alone that have moved to the shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,16 @@ def horizons(conf: Conf) -> list[int]:
         assert row
         found.append(int(row[0]))
     return found
+
+
+def horizons_since(conf: Conf, then: Sequence[int]) -> list[int]:
+    """Those of an earlier time, with the shards that came later: there is of that time what has moved to them."""
+    return [*then, *[MOVED] * (len(conf.shard_urls) - len(then))]
+
+
+def map_version() -> int:
+    """Which slots are on which shard. Rows that have moved are deleted where they were when there is a new map."""
+    return SlotMap.objects.order_by("-version").values_list("version", flat=True).first() or 0
 
 
 def topics_named(conf: Conf, namespace: str, topic: str | None) -> Names:

@@ -41,7 +41,8 @@ def rendered(table: pa.Table, slots: Numbers, run: str, into: str | None, most_r
     if len(special):
         rows = zip(table.take(pa.array(special)).to_pylist(), special.tolist(), strict=True)
         others = pa.array(
-            [_unless_unsendable(row, names[place], into, most_replays) for row, place in rows], pa.binary()
+            [_unless_unsendable(row, names[place].as_py().decode(), into, most_replays) for row, place in rows],
+            pa.binary(),
         )
         is_special = np.zeros(table.num_rows, bool)
         is_special[special] = True
@@ -58,7 +59,7 @@ def _is_usual(table: pa.Table, most_replays: int) -> "np.ndarray[Any, np.dtype[n
     return found
 
 
-def _usual(table: pa.Table, names: list[str], into: str | None) -> pa.Array:
+def _usual(table: pa.Table, names: pa.Array, into: str | None) -> pa.Array:
     """All of them, as if they were usual."""
     kinds = table["topic_id"].to_numpy().astype(np.int64) << 16 | table["priority"].to_numpy()
     _, firsts, of_row = np.unique(kinds, return_index=True, return_inverse=True)
@@ -66,7 +67,7 @@ def _usual(table: pa.Table, names: list[str], into: str | None) -> pa.Array:
     for row in table.take(pa.array(firsts)).to_pylist():
         usual = row | dict.fromkeys(SPECIAL) | {"is_json": True, "payload": b"0"}
         heads.append(as_sent(usual, "", into, 1).removesuffix(b'","body":0}'))
-    parts = [pa.array(heads, pa.binary()).take(pa.array(of_row)), pa.array(names, pa.binary()), b'","body":']
+    parts = [pa.array(heads, pa.binary()).take(pa.array(of_row)), names, b'","body":']
     return pc.binary_join_element_wise(*parts, table["payload"].combine_chunks(), b"}", b"")
 
 

@@ -1,7 +1,7 @@
 """Pieces of the log, from a file or from a shard, read in Spark tasks: like all code of tasks it knows no Django."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -38,17 +38,19 @@ def reader(pieces: list[Piece], url: str, names: Names, schema: pa.Schema) -> Ba
     return read
 
 
-def read_one(piece: Piece, storage: Storage, names: Names, schema: pa.Schema) -> pa.Table:
+def read_one(piece: Piece, storage: Storage, names: Names, schema: pa.Schema, kinds: Sequence[int] = ()) -> pa.Table:
+    """Of events, some kinds alone, if they are told."""
     layout, is_named = LAYOUTS[piece.parent], not {"namespace", "topic"}.isdisjoint(schema.names)
     if piece.path:
-        table = storage.read(piece.path, schema.names, ids=(piece.low, piece.high))
+        table = storage.read(piece.path, schema.names, ids=(piece.low, piece.high), kinds=kinds)
     else:
-        columns = None if is_named else schema.names
-        table = pull(layout, piece.shard, piece.day, piece.low, piece.high, columns)
+        columns = () if is_named else schema.names
+        table = pull(layout, piece.shard, piece.day, piece.low, piece.high, columns, kinds)
     wanted = pc.and_(
         pc.is_in(table["topic_id"], pa.array(sorted(names), pa.int32())), pc.less(table["txid"], piece.horizon)
     )
-    table = table.filter(wanted)
+    if not pc.all(wanted).as_py():
+        table = table.filter(wanted)
     if is_named and not piece.path:
         table = arranged(table, names, layout)
     return table.select(schema.names).cast(schema)

@@ -1,24 +1,37 @@
 """Rows of a shard's log as Arrow, by ADBC: PostgreSQL's own COPY format, decoded in C++."""
 
+import contextlib
 import datetime
+from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
 from mqueue.core.conf import conf
+from mqueue.core.linux import give_way
 from pipeline.layout import Layout
 from shards.sql import statement
 
+BACKEND = "SELECT pg_backend_pid(), inet_server_addr() IS NULL"
+
 
 def pull(
-    layout: Layout, shard: int, day: datetime.date, low: int, high: int, columns: list[str] | None = None
+    layout: Layout,
+    shard: int,
+    day: datetime.date,
+    low: int,
+    high: int,
+    columns: Sequence[str] = (),
+    kinds: Sequence[int] = (),
 ) -> pa.Table:
-    """The rows of a day in a range of ids, or some of their columns: what is not wanted is not fetched. Which server,
-    each worker knows from its own environment."""
+    """The rows of a day in a range of ids, or some of their columns, or events of some kinds: what is not wanted is not
+    fetched. Which server, each worker knows from its own environment."""
     query = statement(f"pull_{layout.parent}") % {"day": day.isoformat(), "low": int(low), "high": int(high)}
-    if columns is None:
-        return pull_query(shard, query).cast(layout.pulled)
-    schema = pa.schema([layout.pulled.field(name) for name in columns])
-    return pull_query(shard, f"SELECT {', '.join(columns)} FROM ({query}) AS log").cast(schema)  # noqa: S608
+    schema = pa.schema([layout.pulled.field(name) for name in columns or layout.pulled.names])
+    if columns or kinds:
+        wanted = f" WHERE kind IN ({', '.join(str(int(kind)) for kind in kinds)})" if kinds else ""
+        query = f"SELECT {', '.join(schema.names)} FROM ({query}) AS log{wanted}"  # noqa: S608
+    return pull_query(shard, query).cast(schema)
 
 
 def pull_query(shard: int, query: str) -> pa.Table:
@@ -26,5 +39,14 @@ def pull_query(shard: int, query: str) -> pa.Table:
 
     with adbc.connect(conf().shard_urls[shard]) as connection, connection.cursor() as cursor:
         cursor.execute("SET timezone = 'UTC'")
+        cursor.execute(BACKEND)
+        make_way(*cursor.fetchone())
         cursor.execute(query)
         return cursor.fetch_arrow_table()
+
+
+def make_way(backend: int, is_local: bool) -> None:
+    """Our session's process steps aside for those of live traffic, too, if it is on this machine and ours."""
+    with contextlib.suppress(OSError):
+        if is_local and Path(f"/proc/{backend}/comm").read_text() == "postgres\n":
+            give_way(backend)

@@ -6,13 +6,16 @@ far it has come, so that one that was killed goes on there.
 
 import datetime
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from django.utils import timezone
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -21,16 +24,26 @@ from pyspark.sql import functions as fn
 from mqueue.core.conf import Conf
 from pipeline.blocks import BLOCKS_DDL
 from pipeline.door import Door
-from pipeline.errors import NothingToDo, PipelineError
+from pipeline.errors import LogChanged, NothingToDo, PipelineError
 from pipeline.layout import MESSAGE
-from pipeline.log import Wanted, days_between, frame, horizons, pieces, topics_named
+from pipeline.log import (
+    Wanted,
+    days_between,
+    frame,
+    horizons,
+    horizons_since,
+    map_version,
+    pieces,
+    topics_named,
+)
 from pipeline.models import Replay
+from pipeline.patience import Patience
 from pipeline.pins import is_remembered, lock_of
 from pipeline.sending import Sending
-from pipeline.shelf import PATHS_DDL, Shelf
+from pipeline.shelf import PLACES, PLACES_DDL, Shelf
 from pipeline.shelving import shelf
 from pipeline.spans import (
-    COUNTS,
+    ANY,
     COUNTS_DDL,
     ENDS_DDL,
     GONE,
@@ -39,25 +52,27 @@ from pipeline.spans import (
     Chosen,
     Log,
     Work,
-    counted,
+    counter,
     cut,
     ends,
     identities,
-    in_order,
     micros,
     moment,
+    packs,
     reading,
     taking,
 )
-from pipeline.spark import Sessions
+from pipeline.spark import Sessions, telling_failures
 from pipeline.turns import Turn, turn
+from pipeline.waves import Place, Taken, spans
+from shards.retention import keeping_connections
 
 AHEAD_DAYS = 91  # a message may be scheduled as far, and lies in the log on the day when it is due
 SPAN_ROWS, SPAN_BYTES = 50_000, 32 << 20  # what a task puts in order at a time
 PARTS = 4  # of the ids, to count them
 Say = Callable[[str], None]
 Days = frozenset[datetime.date]
-Seconds = dict[str, "np.ndarray[Any, np.dtype[np.int64]]"]
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +141,44 @@ def replay(
     """In one process at a time: another one that resumes it is told so."""
     with turn(conf, lock_of(run)) as mine:
         say(f"replay {run.name}")
-        if is_resumed:
-            run.refresh_from_db()  # another process may have been at it until a moment ago
-            require_open(conf, run)
-        try:
-            source = Source.of(conf, sessions, run)
-            seconds = source.seconds()
-        except PipelineError:  # what was asked for cannot be done, and nothing was sent
-            if not is_resumed:
-                run.delete()
-            raise
-        if is_resumed:
-            require_open(conf, run)  # to count takes its time
-        _send(conf, sessions, run, source, seconds, say, Way(door, rate, mine))
+        way = Way(door, rate, mine)
+        while True:
+            try:
+                _go(conf, sessions, run, say, way, is_resumed=is_resumed)
+                break
+            except LogChanged as changed:
+                say(f"{changed.__doc__} It is read again, from {run.last_at or 'its beginning'} on")
+                is_resumed = True
     if not run.sent:
         raise NothingToDo("Nothing was to be sent")
+
+
+def _go(conf: Conf, sessions: Sessions, run: Replay, say: Say, way: "Way", *, is_resumed: bool) -> None:
+    if is_resumed:
+        run.refresh_from_db()  # another process may have been at it until a moment ago
+        require_open(conf, run)
+    try:
+        with telling_failures(), ThreadPoolExecutor(1, "beside") as beside:
+            begun = beside.submit(sessions.get)  # which takes its time
+            with keeping_connections():
+                source = Source.of(conf, sessions, run)
+            begun.result()
+            gone = beside.submit(source.gone)
+            counts = source.counted()  # with those that are gone, which a bar of progress can bear
+            source = source.without(gone.result())
+    except PipelineError:  # what was asked for cannot be done, and nothing was sent
+        if not is_resumed:
+            run.delete()
+        raise
+    if is_resumed:
+        require_open(conf, run)  # to count takes its time
+    try:
+        _send(conf, sessions, run, source, counts, say, way)
+    except LogChanged:
+        raise
+    except BaseException:
+        say(f"replay {run.name} has stopped, {run.sent} sent: --resume {run.name} goes on with it")
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +190,22 @@ class Way:
     turn: Turn
 
 
-def _send(conf: Conf, sessions: Sessions, run: Replay, source: "Source", seconds: Seconds, say: Say, way: Way) -> None:
+def _send(conf: Conf, sessions: Sessions, run: Replay, source: "Source", counts: "Counts", say: Say, way: Way) -> None:
     most = Wish.of_json(run.wish).most or 1 << 62
-    total = min(int(seconds["messages"].sum()), most)
-    with shelf(conf, sessions, run.name) as spans, Sending(run, way.door, way.rate, total, say) as sent:
-        for pack in source.packs(bounds_of(seconds), spans):
-            left = most - sent.begun
-            if left <= 0:
-                break
+    total = min(int(counts.messages.sum()), most - run.sent)
+    with (
+        shelf(conf, sessions, run.name) as found,
+        Sending(run, way.door, way.rate, total, say) as sent,
+        closing(source.packs(counts, found, say)) as coming,
+    ):
+        for pack in coming:
             way.turn.require()
-            sent.add(pack if pack.num_rows <= left else pack.slice(0, left))
+            while pack.num_rows and (left := most - sent.begun) > 0:  # of those that are skipped none counts
+                part = pack.slice(0, left)
+                sent.add(part)
+                pack = pack.slice(part.num_rows)  # noqa: PLW2901
+            if pack.num_rows:
+                break
         sent.flush()
     run.state = Replay.State.DONE
     run.save(update_fields=["state"])
@@ -171,24 +215,28 @@ def _send(conf: Conf, sessions: Sessions, run: Replay, source: "Source", seconds
 def dry_run(conf: Conf, sessions: Sessions, run: Replay, say: Say, *, is_resumed: bool = False) -> None:
     """What would be sent, by the hour of its enqueue; nothing is. A run that was begun to be sent keeps its place."""
     try:
-        seconds = Source.of(conf, sessions, run).seconds()
+        source = Source.of(conf, sessions, run)
+        with telling_failures():
+            found = source.without(source.gone()).counted()
     finally:
         if not is_resumed:
             run.delete()
-    if not len(seconds["second"]):
+    if not len(found.seconds):
         raise NothingToDo("Nothing would be sent")
-    hours, places = np.unique(seconds["second"] // 3600, return_inverse=True)
-    counts = np.bincount(places, seconds["messages"]).astype(int)
+    hours, places = np.unique(found.seconds // 3600, return_inverse=True)
+    counts = np.bincount(places, found.messages).astype(int)
     for hour, count in zip(hours.tolist(), counts.tolist(), strict=True):
         say(f"{moment(hour * 3600 * SECOND):%Y-%m-%d %H:00} {count:>9} {'#' * max(1, round(50 * count / max(counts)))}")
     say(f"{counts.sum()} messages")
 
 
-def bounds_of(seconds: Seconds) -> list[int]:
+def bounds_of(counts: "Counts") -> list[int]:
     """The first microsecond of each span but the first: so many messages or bytes, or a second that has more."""
     found: list[int] = []
     messages = size = 0
-    for second, more, bytes_ in zip(*(seconds[name].tolist() for name in COUNTS.names), strict=True):
+    for second, more, bytes_ in zip(
+        counts.seconds.tolist(), counts.messages.tolist(), counts.sizes.tolist(), strict=True
+    ):
         if messages and (messages + more > SPAN_ROWS or size + bytes_ > SPAN_BYTES):
             found.append(second * SECOND)
             messages = size = 0
@@ -197,70 +245,104 @@ def bounds_of(seconds: Seconds) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """Of messages and their bytes, by the second of their enqueue; and when each piece of the log begins."""
+
+    seconds: Numbers
+    messages: Numbers
+    sizes: Numbers
+    begins: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """The messages that are meant and not sent yet, each once."""
 
-    spark: SparkSession
+    sessions: Sessions
     log: Log
     chosen: Chosen
     where: str | None
+    steps: Log  # where it is told which of them are gone
+    version: int  # of the slot map by which the log was looked for
 
     @classmethod
     def of(cls, conf: Conf, sessions: Sessions, run: Replay) -> "Source":
-        wish = Wish.of_json(run.wish)
+        wish, version, below = Wish.of_json(run.wish), map_version(), horizons_since(conf, run.horizons)
         names = topics_named(conf, wish.namespace, wish.topic)
         if not names:
             raise NothingToDo("There is no such topic")
-        wanted = Wanted(messages_of(wish), names)
-        log = Log(pieces(conf, "message", wanted, run.horizons), conf.lake.url, names)
-        gone = () if wish.include_deleted else _gone(conf, sessions, run, wanted)
-        until = min(wish.last, wish.as_of) if wish.as_of else wish.last
+        log = Log(pieces(conf, "message", Wanted(messages_of(wish), names), below), conf.lake.url, names)
+        days = frozenset() if wish.include_deleted else steps_of(wish)
+        steps = Log(pieces(conf, "event", Wanted(days, names), below), conf.lake.url, names)
+        as_of = micros(wish.as_of) if wish.as_of else None
+        until = micros(wish.last) if as_of is None else min(micros(wish.last), as_of)
         after = (micros(run.last_at), run.last_id) if run.last_at and run.last_id else None
-        chosen = Chosen(micros(wish.first), micros(until), after, gone, run.name, wish.into, wish.most_replays)
-        return cls(sessions.get(), log, chosen, wish.where)
+        chosen = Chosen(micros(wish.first), until, as_of, after, (), run.name, wish.into, wish.most_replays)
+        return cls(sessions, log, chosen, wish.where, steps, version)
 
-    def seconds(self) -> Seconds:
-        """How many messages and bytes there are, by the second of their enqueue."""
-        found = self._blocks(LIGHT, partial(identities, chosen=self.chosen, parts=PARTS))
-        counts = found.repartitionById(PARTS, "number").mapInArrow(counted, COUNTS_DDL)
-        table = counts.groupBy("second").sum("messages", "bytes").orderBy("second").toArrow()
-        return {name: column.to_numpy() for name, column in zip(COUNTS.names, table.columns, strict=True)}
+    def gone(self) -> tuple[int, ...]:
+        """Ids of messages that were cancelled or deleted in the end, as of the time that was asked for."""
+        if not self.steps.pieces:
+            return ()
+        found = numbers(self.sessions.get(), self.steps).mapInArrow(ends(self.steps, self.chosen.as_of_us), ENDS_DDL)
+        table = found.toArrow().sort_by([("id", "ascending"), ("at", "ascending")])
+        ids, kinds = table["id"].to_numpy(), table["kind"].to_numpy()
+        is_last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, bool)
+        return tuple(ids[is_last & np.isin(kinds, GONE)].tolist())
 
-    def packs(self, bounds: list[int], shelf: Shelf) -> Iterator[pa.Table]:
-        found = self._blocks(MESSAGE.schema, partial(cut, chosen=self.chosen, bounds=bounds))
-        spans = found.repartitionById(len(bounds) + 1, "number").mapInArrow(in_order(shelf), PATHS_DDL)
-        for row in spans.toLocalIterator(prefetchPartitions=True):
-            yield from shelf.take(row["path"])
+    def without(self, gone: tuple[int, ...]) -> "Source":
+        return replace(self, chosen=replace(self.chosen, gone=gone))
 
-    def _blocks(self, schema: pa.Schema, work: Work) -> DataFrame:
+    def counted(self) -> Counts:
+        """How many messages and bytes there are, by the second of their enqueue, and when each piece begins."""
+        found = self._blocks(self.log, LIGHT, partial(identities, chosen=self.chosen, parts=PARTS), BLOCKS_DDL)
+        table = found.repartitionById(PARTS + 1, "number").mapInArrow(counter(PARTS), COUNTS_DDL).toArrow()
+        is_piece = pc.is_valid(table["piece"])
+        pieces, seconds = table.filter(is_piece), table.filter(pc.invert(is_piece)).sort_by("second")
+        begins: dict[int, int] = {}
+        for piece, second in zip(pieces["piece"].to_pylist(), pieces["second"].to_pylist(), strict=True):
+            begins[piece] = min(second * SECOND, begins.get(piece, second * SECOND))
+        if ANY in begins:  # with a condition nobody knows which piece it was
+            begins = dict.fromkeys(range(len(self.log.pieces)), 0)
+        by_second, messages, sizes = (seconds[name].to_numpy() for name in ("second", "messages", "bytes"))
+        return Counts(by_second, messages, sizes, begins)
+
+    def packs(self, counts: Counts, shelf: Shelf, say: Say) -> Generator[pa.Table]:
+        """In the order of their enqueue."""
+        bounds, taken, left = bounds_of(counts), Taken(shelf), set(counts.begins)
+        work = partial(cut, chosen=self.chosen, bounds=bounds, shelf=shelf)
+        patience = Patience(self.sessions, say)
+
+        def cut_wave(wave: list[int]) -> list[Place]:
+            log = replace(self.log, pieces=[self.log.pieces[number] for number in wave])
+            table = patience.with_(lambda: self._blocks(log, MESSAGE.schema, work, PLACES_DDL).toArrow())
+            places = [Place(*row) for row in zip(*(table[name].to_pylist() for name in PLACES.names), strict=True)]
+            taken.laid(places)
+            left.difference_update(wave)
+            if not left:
+                self.sessions.end()  # what is still to be sent needs no Spark, which holds memory
+            return places
+
+        try:
+            for places in spans(counts.begins, bounds, cut_wave):
+                if map_version() != self.version:  # some of it may have been gone when it was read
+                    raise LogChanged
+                if places:
+                    yield from packs(pa.concat_tables(taken.take(places)))
+        finally:
+            patience.stop()
+
+    def _blocks(self, log: Log, schema: pa.Schema, work: Work, ddl: str) -> DataFrame:
         """A condition is Spark's to judge; without one, rows do not leave the task that reads them."""
-        log = self.log
         if self.where is None:
-            return numbers(self.spark, log).mapInArrow(reading(log, schema, work), BLOCKS_DDL)
-        rows = frame(self.spark, log.url, MESSAGE, log.pieces, log.names, MESSAGE.schema.names)
+            return numbers(self.sessions.get(), log).mapInArrow(reading(log, schema, work), ddl)
+        rows = frame(self.sessions.get(), log.url, MESSAGE, log.pieces, log.names, MESSAGE.schema.names)
         rows = rows.withColumn("body", fn.expr("if(is_json, cast(payload AS string), NULL)"))
-        return _where(rows, self.where).mapInArrow(taking(work), BLOCKS_DDL)
+        return _where(rows, self.where).mapInArrow(taking(work), ddl)
 
 
 def numbers(spark: SparkSession, log: Log) -> DataFrame:
     return spark.range(0, len(log.pieces), 1, max(1, len(log.pieces)))
-
-
-def _gone(conf: Conf, sessions: Sessions, run: Replay, wanted: Wanted) -> tuple[int, ...]:
-    """Ids of messages that were cancelled or deleted in the end, as of the time that was asked for."""
-    wish = Wish.of_json(run.wish)
-    steps = pieces(conf, "event", Wanted(steps_of(wish), wanted.names), run.horizons)
-    log = Log(steps, conf.lake.url, wanted.names)
-    find = ends(log, micros(wish.as_of) if wish.as_of else None)
-    table = (
-        numbers(sessions.get(), log)
-        .mapInArrow(find, ENDS_DDL)
-        .toArrow()
-        .sort_by([("id", "ascending"), ("at", "ascending")])
-    )
-    ids, kinds = table["id"].to_numpy(), table["kind"].to_numpy()
-    is_last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, bool)
-    return tuple(ids[is_last & np.isin(kinds, GONE)].tolist())
 
 
 def _where(messages: DataFrame, condition: str) -> DataFrame:

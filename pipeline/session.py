@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from mqueue.core.conf import ROOT
@@ -19,7 +20,7 @@ def session(name: str, master: str = "local[2]", **settings: str) -> Iterator[Sp
     os.environ["JAVA_HOME"] = str(find_java().parent.parent)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    let_workers_find_us()
+    prepare_workers()
     builder = SparkSession.builder.appName(name).master(master)
     given = {key.replace("__", "."): value for key, value in settings.items()}
     usual = DEFAULTS | (ON_THIS_MACHINE if master.startswith("local") else {})
@@ -47,13 +48,31 @@ def connected_session(name: str, remote: str) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def let_workers_find_us() -> None:
+def end_java() -> None:
+    """The process that `stop` leaves with all its memory until we end, which nobody here needs any more."""
+    gateway = SparkContext._gateway  # noqa: SLF001  the only way to the process
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001  who needs one begins another
+    gateway.shutdown()
+    if java := getattr(gateway, "proc", None):
+        java.stdin.close()
+        java.wait(JAVA_ENDS_S)
+
+
+def prepare_workers() -> None:
     """Or they take whatever `python3` is first on the PATH, and do not find this code from another folder."""
+    for name, value in KEEP_MEMORY.items():
+        os.environ.setdefault(name, value)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in before if path not in ("", str(ROOT)))])
 
 
+# What a task lets go it wants again at once. glibc gives large pieces back to the kernel each time, which hands them
+# out anew page by page: a third of the time of a task that computes, in the kernel, where nobody can take its turn.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+JAVA_ENDS_S = 120  # while it may be writing down its classes
 # Half the time to start; what the JVM itself computes is little.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = {

@@ -1,40 +1,42 @@
 """What a replay sends, on its way from the log to the door, in Spark tasks: like all code of tasks it knows no Django.
 
 Pieces of the log are cut where they are read: each span of time becomes a block of messages as they will be sent, and
-only blocks travel. Who gets all blocks of a span puts it in order and hands it out in packs. A message that is in the
-log twice was enqueued once, so both are in one span.
+is laid on the shelf. Whoever has all blocks of a span puts it in order and hands it out in packs. A message that is in
+the log twice was enqueued once, so both are in one span.
 """
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.blocks import blocks, joined
+from pipeline.blocks import block, blocks, joined, parted
 from pipeline.chunks import Batches, Names
 from pipeline.layout import EVENT, MESSAGE
 from pipeline.messages import rendered, slots_of
 from pipeline.pieces import Piece, read_one
-from pipeline.shelf import PATHS, Shelf
+from pipeline.shelf import Shelf
 from pipeline.storage import Storage
 from shards.routing import SLOTS
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 SECOND = 1_000_000
-LANES = 4  # topics of different lanes are sent side by side
-PACK_ROWS, PACK_BYTES = 4_000, 8 << 20
+LANES = 8  # topics of different lanes are sent side by side
+PACK_ROWS, PACK_BYTES = 16_000, 8 << 20
 GONE, AGAIN = (11, 12), 10  # kinds of events: cancelled, deleted; replayed
-COUNTS = pa.schema([("second", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64())])
-COUNTS_DDL = "second long, messages long, bytes long"
+COUNTS = pa.schema([("second", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64()), ("piece", pa.int64())])
+COUNTS_DDL = "second long, messages long, bytes long, piece long"
 ENDS = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("kind", pa.int16())])
 ENDS_DDL = "id long, at long, kind short"
 LIGHT = pa.schema([MESSAGE.schema.field(name) for name in ("id", "txid", "enqueued_at", "topic_id", "payload_bytes")])
 STEPS = pa.schema([EVENT.schema.field(name) for name in ("id", "txid", "at", "topic_id", "kind")])
 
-Work = Callable[[Iterable[pa.Table]], Iterator[pa.RecordBatch]]
+ANY = -1  # the number of a piece, where that is not known
+Numbered = tuple[int, pa.Table]  # a piece of the log, and what is in it
+Work = Callable[[Iterable[Numbered]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Chosen:
 
     first_us: int
     until_us: int
+    as_of_us: int | None  # what was cancelled or deleted later is meant
     after: tuple[int, int] | None  # time and id of the last that was sent
     gone: tuple[int, ...]
     run: str
@@ -69,10 +72,12 @@ class Log:
     url: str
     names: Names
 
-    def tables(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    def tables(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, kinds: Sequence[int] = ()
+    ) -> Iterator[Numbered]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield read_one(self.pieces[number], Storage(self.url), self.names, schema)
+                yield number, read_one(self.pieces[number], Storage(self.url), self.names, schema, kinds)
 
 
 def reading(log: Log, schema: pa.Schema, work: Work) -> Batches:
@@ -85,10 +90,11 @@ def reading(log: Log, schema: pa.Schema, work: Work) -> Batches:
 
 
 def taking(work: Work) -> Batches:
-    """Work on the rows that come."""
+    """Work on the rows that come, which are those of one piece."""
 
     def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from work(pa.Table.from_batches([batch]) for batch in batches)
+        if found := list(batches):
+            yield from work([(ANY, pa.Table.from_batches(found))])
 
     return take
 
@@ -97,60 +103,63 @@ def ends(log: Log, until_us: int | None) -> Batches:
     """Steps that decide whether a message is still meant."""
 
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in log.tables(batches, STEPS):
-            wanted = pc.is_in(table["kind"], pa.array([*GONE, AGAIN], pa.int16()))
+        for _, table in log.tables(batches, STEPS, kinds=(*GONE, AGAIN)):
             if until_us is not None:
-                wanted = pc.and_(wanted, pc.less_equal(table["at"].cast(pa.int64()), until_us))
-            yield from table.filter(wanted).select(ENDS.names).cast(ENDS).to_batches()
+                table = table.filter(pc.less_equal(table["at"].cast(pa.int64()), until_us))  # noqa: PLW2901
+            yield from table.select(ENDS.names).cast(ENDS).to_batches()
 
     return find
 
 
-def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Messages and bytes by the second, of all blocks of some ids."""
-    table = joined(batches)
-    if not table.num_rows:
-        return
-    _, firsts = np.unique(table["id"].to_numpy(), return_index=True)
-    found = table.take(firsts).group_by("second").aggregate([("id", "count"), ("bytes", "sum")])
-    columns = [found["second"], found["id_count"], found["bytes_sum"]]
-    yield from pa.Table.from_arrays(columns, schema=COUNTS).to_batches()
-
-
-def identities(tables: Iterable[pa.Table], chosen: Chosen, parts: int) -> Iterator[pa.RecordBatch]:
-    """What has to be known to count messages, in blocks by id."""
-    for table in map(chosen.of, tables):
+def identities(tables: Iterable[Numbered], chosen: Chosen, parts: int) -> Iterator[pa.RecordBatch]:
+    """What has to be known to count messages, in blocks by the second; and in one more, when each piece begins."""
+    for number, table in ((number, chosen.of(table)) for number, table in tables):
+        if not table.num_rows:
+            continue
         seconds = table["enqueued_at"].cast(pa.int64()).to_numpy() // SECOND
         light = pa.table({"id": table["id"], "second": seconds, "bytes": table["payload_bytes"].cast(pa.int64())})
-        yield from blocks(light, table["id"].to_numpy() // SLOTS % parts)
+        yield from blocks(light, seconds % parts)
+        first = [number], [int(seconds.min())], [0]
+        yield block(parts, pa.table([pa.array(column, pa.int64()) for column in first], schema=light.schema))
 
 
-def cut(tables: Iterable[pa.Table], chosen: Chosen, bounds: list[int]) -> Iterator[pa.RecordBatch]:
-    """In blocks by the span of time: `bounds` are the first microseconds of all spans but the first."""
-    for table in map(chosen.of, tables):
+def counter(parts: int) -> Batches:
+    """Messages and bytes by the second, of all blocks of some seconds; or the first second of each piece."""
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        came = list(batches)
+        table = joined(came)
+        if not table.num_rows:
+            return
+        nothing = pa.nulls(table.num_rows, pa.int64())
+        if came[0].column("number")[0].as_py() == parts:
+            columns = [table["second"], nothing, nothing, table["id"]]
+        else:
+            _, firsts = np.unique(table["id"].to_numpy(), return_index=True)
+            found = table.take(firsts).group_by("second").aggregate([("id", "count"), ("bytes", "sum")])
+            columns = [found["second"], found["id_count"], found["bytes_sum"], nothing.slice(0, found.num_rows)]
+        yield from pa.Table.from_arrays(columns, schema=COUNTS).to_batches()
+
+    return count
+
+
+def cut(tables: Iterable[Numbered], chosen: Chosen, bounds: list[int], shelf: Shelf) -> Iterator[pa.RecordBatch]:
+    """By the span of time, onto the shelf: `bounds` are the first microseconds of all spans but the first."""
+    for table in (chosen.of(table) for _, table in tables):
+        if not table.num_rows:
+            continue
         at = table["enqueued_at"].cast(pa.int64())
         slots = slots_of(table, chosen.into)
         lines = rendered(table, slots, chosen.run, chosen.into, chosen.most_replays)
         lanes = pa.array(slots * LANES // SLOTS, pa.int8())
         ready = pa.table({"at": at, "id": table["id"], "lane": lanes, "line": lines})
-        yield from blocks(ready, np.searchsorted(bounds, at.to_numpy(), "right"))
-
-
-def in_order(shelf: Shelf) -> Batches:
-    """All blocks of a span, in packs, on the shelf."""
-
-    def put(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = joined(batches)
-        if table.num_rows:
-            yield pa.RecordBatch.from_pydict({"path": [shelf.lay(packs(table))]}, schema=PATHS)
-
-    return put
+        yield from shelf.lay_parts(parted(ready, np.searchsorted(bounds, at.to_numpy(), "right")))
 
 
 def packs(table: pa.Table) -> Iterator[pa.Table]:
     """Each message once, in the order of their enqueue, so many at a time."""
-    _, firsts = np.unique(table["id"].to_numpy(), return_index=True)
-    table = table.take(firsts).sort_by([("at", "ascending"), ("id", "ascending")])
+    _, firsts = np.unique(table["id"].to_numpy(), return_index=True)  # by id
+    table = table.take(pa.array(firsts[np.argsort(table["at"].to_numpy()[firsts], kind="stable")]))
     sizes = np.cumsum(pc.fill_null(pc.binary_length(table["line"]), 0).to_numpy(zero_copy_only=False).astype(np.int64))
     start = 0
     while start < table.num_rows:

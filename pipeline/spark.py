@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline.errors import TaskFailed
-from pipeline.session import connected_session, session
+from pipeline.session import connected_session, end_java, session
 
 OF_PYTHON = re.compile(r"^(?!Caused by|Traceback)\w[\w.]*: .+$", re.MULTILINE)  # how a traceback ends
 
@@ -23,6 +23,7 @@ class Sessions:
     master: str = "local[2]"
     remote: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
+    keeps_java: bool = True  # after `end`, for whoever begins another
     _stack: ExitStack = field(default_factory=ExitStack)
     _spark: SparkSession | None = None
 
@@ -44,8 +45,15 @@ class Sessions:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def end(self) -> None:
+        """Nobody needs it any more."""
+        self._spark = None
         self._stack.close()
+        if not self.keeps_java:
+            end_java()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.end()
 
 
 def began_too_slowly(error: Exception) -> bool:

@@ -7,6 +7,7 @@ import sys
 from celery import shared_task
 
 from mqueue.core.conf import ROOT, conf
+from mqueue.core.linux import leash
 from pipeline.errors import VerificationFailed
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,12 @@ def pipeline(*verbs: str) -> int:
         if verb == "gc" and worst == VerificationFailed.exit_code:
             log.error("pipeline gc waits: a copy was not what its origin is")
             continue
-        done = subprocess.run([sys.executable, str(ROOT / "manage.py"), "pipeline", verb], cwd=ROOT)
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), "pipeline", verb],
+            cwd=ROOT,
+            start_new_session=True,  # which steps aside as a whole
+            preexec_fn=leash,  # and so nobody else would end it with us
+        )
         if done.returncode not in QUIET:
             log.error("pipeline %s ended with %d: run `manage.py pipeline %s` to see why", verb, done.returncode, verb)
             worst = max(worst, done.returncode) or done.returncode

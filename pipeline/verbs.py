@@ -127,7 +127,8 @@ def _replay(conf: Conf, options: dict[str, Any], say: Say) -> None:
         run = replays.begin(conf, replays.Wish(**given, last=options["last"] or datetime.datetime.now(datetime.UTC)))
     else:
         raise PipelineError("replay needs --namespace and --from, or --resume")
-    with Sessions("mqueue replay", options["master"], options["remote"]) as sessions:
+    settings = {} if run.wish["where"] else PLAIN
+    with Sessions("mqueue replay", options["master"], options["remote"], settings, keeps_java=False) as sessions:
         if options["dry_run"]:
             replays.dry_run(conf, sessions, run, say, is_resumed=bool(options["resume"]))
             return

@@ -19,7 +19,7 @@ from pipeline.java import find_java
 from pipeline.session import DEFAULTS
 from tests.pipeline.past import day_before, rows_of
 from tests.pipeline.runs import Runs, family_of, until, workers_of
-from tests.service import free_port
+from tests.service import SECRET, Service, free_port
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(1200)]  # several starts of a JVM
 CLUSTER = "local-cluster[2,1,1024]"
@@ -106,7 +106,7 @@ def answers(port: int) -> bool:
 
 
 def test_every_verb_works_through_spark_connect(runs: Runs, server: str) -> None:
-    for verb in ("archive", "verify", "usage", "failures"):
+    for verb in ("archive", "verify", "usage", "failures", "compact"):
         assert runs.end(verb, "--remote", server) in (0, 3)
     assert runs.end("verify") == 0
     for parent in ("message", "event"):
@@ -117,8 +117,26 @@ def test_every_verb_works_through_spark_connect(runs: Runs, server: str) -> None
     assert said(runs, "replay", *asked) == (0, f"{sent} messages")
     code, last = said(runs, "replay", *asked, "--where", "nobody = 1")
     assert (code, last.split(":")[0]) == (1, "--where")
+    assert replayed(runs, server) == sent
     assert runs.end("erase", "--namespace", "acme", "--yes", "--now", "--remote", server) == 0
     assert not [path for path in runs.files() if "/message/" in path or "/event/" in path]
+
+
+def replayed(runs: Runs, server: str) -> int:
+    """Its tasks lay their messages in the lake, and none stays there."""
+    names = ("DATABASE_URLS", "CONTROL_DATABASE_URL", "REDIS_URL")
+    served = Service(runs.folder.parent / "served", {name: runs.env[name] for name in names}).start()
+    runs.env["JWT_SECRET"] = SECRET
+    try:
+        asked = ["--namespace", "acme", "--from", str(day_before(DAYS + 1)), "--into", "again", "--remote", server]
+        code, last = said(runs, "replay", *asked, "--url", served.url)
+        with served.client() as http:
+            found = http.get("/dequeue", params={"namespace": "acme", "topic": "again", "limit": 1000}).json()
+    finally:
+        served.end()
+    assert code == 0, last
+    assert not list(runs.folder.rglob("*.arrow"))
+    return len(found)
 
 
 def said(runs: Runs, *verb: str) -> tuple[int, str]:

@@ -18,8 +18,10 @@ from mqueue.core.conf import ROOT, Conf
 from pipeline.archive import archive
 from pipeline.door import Door
 from pipeline.errors import Busy, NothingToDo, PipelineError
+from pipeline.log import Wanted, every_topic, horizons, pieces
 from pipeline.messages import Unsendable, as_sent
 from pipeline.models import Replay
+from pipeline.pieces import Piece
 from pipeline.pins import lock_of, pinned_days
 from pipeline.replay import Wish, begin, dry_run, replay, resume
 from pipeline.spark import Sessions
@@ -132,6 +134,24 @@ def test_what_was_cancelled_stays_away_unless_it_is_asked_for(
     assert bodies_in(served, namespace, "before") == list(range(30))
 
 
+def test_what_was_cancelled_stays_away_when_that_is_told_in_the_lake_alone(
+    lake: Conf, served: Service, namespace: str, sessions: Sessions, said: list[str], door: Door
+) -> None:
+    ids = send(served, namespace, "t", range(10))
+    with served.client() as http:
+        assert http.delete(f"/messages/{ids[3]}", params={"namespace": namespace, "topic": "t"}).status_code == 200
+    grow_older(lake, namespace, 9)
+    archive(lake, sessions, said.append)
+    assert not [piece for piece in pieces_of_events(lake) if not piece.path]
+    replay(lake, sessions, begun(lake, wish(namespace)), said.append, door, None)
+    assert bodies_in(served, namespace, "again") == [n for n in range(10) if n != 3]
+
+
+def pieces_of_events(conf: Conf) -> list[Piece]:
+    days = frozenset([(NOW - datetime.timedelta(days=n)).date() for n in (8, 9, 10)])
+    return pieces(conf, "event", Wanted(days, every_topic(conf)), horizons(conf))
+
+
 def test_a_condition_a_bound_and_a_time_choose(
     lake: Conf, served: Service, namespace: str, past: list[int], sessions: Sessions, said: list[str], door: Door
 ) -> None:
@@ -140,6 +160,20 @@ def test_a_condition_a_bound_and_a_time_choose(
     assert bodies_in(served, namespace, "again") == [n for n in range(30, 60) if n % 2][:20]
     with pytest.raises(PipelineError, match="--where"):
         replay(lake, sessions, begun(lake, wish(namespace, where="no_such = 1")), said.append, door, None)
+
+
+def test_what_is_skipped_does_not_count_as_one_of_the_most(
+    lake: Conf, served: Service, namespace: str, sessions: Sessions, said: list[str], door: Door
+) -> None:
+    with served.client() as http:
+        often = {"headers": {"replay_count": "3"}}
+        messages = [
+            {"namespace": namespace, "topic": "t", "body": n} | (often if n in {1, 2, 4} else {}) for n in range(20)
+        ]
+        assert http.post("/enqueue", json=messages).status_code == 200
+    replay(lake, sessions, begun(lake, wish(namespace, most=10)), said.append, door, None)
+    assert bodies_in(served, namespace, "again") == [0, 3, *range(5, 13)]
+    assert "10 sent, 3 skipped" in said[-1]
 
 
 def test_a_dry_run_shows_the_hours_and_sends_nothing(
@@ -314,4 +348,4 @@ def test_what_is_sent_stays_out_of_the_memory_of_the_driver(
     done = subprocess.run([*verb, *asked], env=dict(os.environ) | own | small, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert bodies_in(served, namespace, "again") == bodies
-    assert not list(tmp_path.glob("mqueue-replay-*"))
+    assert not list(tmp_path.glob("mqueue-shelf-*"))

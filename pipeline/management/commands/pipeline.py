@@ -1,15 +1,15 @@
 import argparse
-import os
+import signal
 import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
 from mqueue.core.conf import conf
+from mqueue.core.linux import give_way, step_apart
 from pipeline.errors import PipelineError
 from pipeline.verbs import VERBS
 
-GENTLY = 5  # as `nice` counts
 INSTALLED_BY_ITSELF = ("pyspark", "py4j", "pyarrow", "adbc_driver_postgresql", "numpy")
 
 
@@ -29,8 +29,11 @@ class Command(BaseCommand):
     def run_from_argv(self, argv: list[str]) -> None:
         """From the command line it is a process of its own: it and all that it starts step aside for live traffic. A
         replay is traffic itself."""
-        if "replay" not in argv:
-            os.nice(GENTLY)
+        if "replay" in argv:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and nothing is left lying
+        else:
+            give_way()
+            step_apart()
         super().run_from_argv(argv)
 
     def handle(self, *args: Any, **options: Any) -> None:
