@@ -60,7 +60,7 @@ def touched(conf: Conf, kind: str) -> tuple[list[int], Days]:
     below = horizons(conf)
     last = RolledUp.objects.filter(kind=kind).first()
     if last is None or len(last.horizons) != len(below):
-        return below, _whole(conf, all_days(conf))
+        return below, all_days(conf) - _past_the_lake(conf)
     days = set(Partition.objects.filter(published_at__gte=last.at, state__in=IN_LAKE).values_list("day", flat=True))
     for shard, url in enumerate(conf.shard_urls):
         with connected(url, patience="1h") as connection:

@@ -4,22 +4,25 @@ Into the control database, and as Parquet.
 """
 
 import datetime
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 from django.db import close_old_connections, transaction
 
 from mqueue.core.conf import Conf
-from pipeline.blocks import BLOCKS_DDL
 from pipeline.errors import NothingToDo
-from pipeline.hours import COUNTS, HOURS_DDL, TIMES, by_hour, finished
+from pipeline.hours import COUNTS, HOURS_DDL, TIMES, by_hour, finishing
 from pipeline.log import every_topic
 from pipeline.meeting import jobs
 from pipeline.models import RolledUp, UsageHour
 from pipeline.rollup import AHEAD_DAYS, BEHIND_DAYS, Days, Source, around, numbered, touched
+from pipeline.shelf import PLACES_DDL
+from pipeline.shelving import shelf
 from pipeline.spark import Sessions
 from pipeline.tables import write_day
 from pipeline.turns import Turn, turn
+from shards.retention import keeping_connections
 
 KIND = "usage"
 PARTS = 4  # of topics and hours
@@ -27,7 +30,7 @@ Say = Callable[[str], None]
 
 
 def usage(conf: Conf, sessions: Sessions, say: Say, *, everything: bool = False) -> None:
-    with turn(conf) as mine:
+    with turn(conf) as mine, keeping_connections():
         if everything:
             RolledUp.objects.filter(kind=KIND).delete()
         below, days = touched(conf, KIND)
@@ -44,9 +47,11 @@ def hours_of(source: Source, days: Days) -> list[dict[str, Any]]:
         *source.pieces("message", around(days, BEHIND_DAYS, AHEAD_DAYS), names),
         *source.pieces("event", around(days, 1, 0), names),
     ]
-    found = jobs(log)
-    partial = source.over(found, by_hour(found, source.conf.lake.url, names, numbered(days), PARTS), BLOCKS_DDL)
-    rows = partial.repartitionById(PARTS, "number").mapInArrow(finished, HOURS_DDL).toArrow().to_pylist()
+    found, url = jobs(log), source.conf.lake.url
+    with shelf(source.conf, source.sessions, uuid.uuid4().hex[:12]) as laid:
+        places = source.over(found, by_hour(found, url, names, numbered(days), PARTS, laid), PLACES_DDL)
+        hours = places.repartitionById(PARTS, "number").mapInArrow(finishing(laid), HOURS_DDL)
+        rows = hours.toArrow().to_pylist()
     for row in rows:
         row["namespace"], row["topic"] = names[row["topic_id"]]
     return sorted(rows, key=lambda row: (row["hour"], row["topic_id"]))
