@@ -2,16 +2,19 @@
 
 import datetime
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import psutil
 import psycopg
 import pytest
 
 from mqueue.core.conf import Conf, conf
+from mqueue.core.linux import GENTLY
 from pipeline.archive import archive, seal
 from pipeline.chunks import Chunk, arranged, copy_one
 from pipeline.digests import sums
@@ -20,14 +23,14 @@ from pipeline.gc import gc
 from pipeline.layout import EVENT, LAYOUTS, MESSAGE
 from pipeline.manifest import State, publish, take_up_to_archive
 from pipeline.models import File, Partition
-from pipeline.pull import pull
+from pipeline.pull import BACKEND, make_way, pull
 from pipeline.spark import Sessions
 from pipeline.storage import Storage
 from pipeline.turns import WRITING, turn
 from pipeline.verify import verify
 from shards.migrate import LONG_EACH
 from shards.models import Deployment
-from shards.retention import Connection
+from shards.retention import Connection, connected
 from shards.sql import statement
 from tests.pipeline.past import day_before, grow_older, rows_of, settle_some
 
@@ -194,12 +197,20 @@ def test_a_partition_that_cannot_be_copied_holds_up_no_other(
 def test_of_several_troubles_a_wrong_copy_is_the_worst(
     lake: Conf, past: str, sessions: Sessions, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """On the shard that has steps of the namespace."""
     flipped = "measure_event"
+    events = "SELECT FROM event WHERE topic IN (SELECT id FROM topic WHERE namespace = %s)"
+    urls = [NOBODY] * len(lake.shard_urls)
+    for shard, url in enumerate(lake.shard_urls):
+        with connected(url) as connection:
+            if connection.execute(events, [past]).rowcount:
+                urls[shard] = url
+                break
     monkeypatch.setattr(
         "pipeline.archive.statement", lambda name: (with_a_flipped_bit if name == flipped else str)(statement(name))
     )
     with pytest.raises(VerificationFailed, match="other troubles"):
-        archive(replace(lake, shard_urls=(lake.shard_urls[0], NOBODY)), sessions, said.append)
+        archive(replace(lake, shard_urls=tuple(urls)), sessions, said.append)
     states = set(Partition.objects.filter(rows__gt=0).values_list("parent", "state"))
     assert states == {("message", State.PUBLISHED)}
     assert Partition.objects.filter(parent="event", state=State.ARCHIVING).exists()
@@ -423,3 +434,18 @@ def test_the_layouts_name_every_column_of_the_shards(lake: Conf) -> None:
                 "SELECT column_name FROM information_schema.columns WHERE table_name = %s", [layout.parent]
             )
             assert {row[0] for row in rows.fetchall()} == layout.columns_of_shard
+
+
+def test_its_session_on_the_server_of_this_machine_gives_way_too(lake: Conf) -> None:
+    with psycopg.connect(lake.shard_urls[0]) as connection:
+        backend, is_local = connection.execute(BACKEND).fetchone() or (0, False)
+        assert is_local
+        before = os.getpriority(os.PRIO_PROCESS, backend)
+        make_way(backend, is_local=False)  # a number of another machine's
+        assert os.getpriority(os.PRIO_PROCESS, backend) == before
+        make_way(backend, is_local=True)
+        if os.geteuid() in (0, psutil.Process(backend).uids().effective):
+            assert os.getpriority(os.PRIO_PROCESS, backend) == max(GENTLY, before)
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    make_way(os.getpid(), is_local=True)  # no session of a server
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before

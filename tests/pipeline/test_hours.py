@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from pipeline.hours import ACKED, AGAIN, COUNTS, DEAD, DELIVERED, MOVED, REPLAYED, SHARES, TIMES, by_hour, finished
+from pipeline.hours import ACKED, AGAIN, COUNTS, DEAD, DELIVERED, MOVED, REPLAYED, SHARES, TIMES, by_hour, finishing
 from pipeline.layout import LAYOUTS
 from pipeline.meeting import jobs
 from pipeline.pieces import Piece
+from pipeline.shelf import Shelf
 from pipeline.storage import Storage
 
 pytestmark = pytest.mark.pipeline
@@ -65,6 +67,8 @@ def write(folder: Path, parent: str, rows: list[Row], rng: random.Random, where:
         mine = [row for row in rows if (row["id"] // 1024 // 401 if chosen == "ids" else row["topic_id"] % 5) == part]
         if not mine:
             continue
+        if chosen == "topics":
+            rng.shuffle(mine)  # as a shard gives them
         columns = {name: [row.get(name) for row in mine] for name in layout.schema.names}
         columns["txid"] = [0 if where else rng.choice([5, 5, 5, 99])] * len(mine)  # the horizon is 100
         arrays = [pa.array(columns[field.name], pa.int64() if pa.types.is_timestamp(field.type) else field.type)
@@ -122,11 +126,12 @@ def test_hours_are_what_a_plain_reckoning_finds(seed: int, moved: bool, tmp_path
             log += write(tmp_path, parent, [row for row in rows if row["id"] % 3], rng, "copies-")
     found = jobs(log, rng.choice([300, 2_000, 10**6]))
     numbers = pa.record_batch([pa.array(range(len(found)))], names=["number"])
-    blocks = list(by_hour(found, str(tmp_path), NAMES, frozenset([DAY_NUMBER]), 3)(iter([numbers])))
+    shelf = Shelf(str(tmp_path), "parts")
+    places = list(by_hour(found, str(tmp_path), NAMES, frozenset([DAY_NUMBER]), 3, shelf)(iter([numbers])))
     rows = []
     for part in range(3):
-        rows += [row for batch in finished([one for one in blocks if one.column(0)[0].as_py() == part])
-                 for row in batch.to_pylist()]  # fmt: skip
+        mine = [one.filter(pc.equal(one["number"], part)) for one in places]
+        rows += [row for batch in finishing(shelf)(iter(mine)) for row in batch.to_pylist()]
     expected = reckoned(messages, events)
     assert len(rows) == len(expected) > 40
     for row in rows:
