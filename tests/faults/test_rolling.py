@@ -165,7 +165,7 @@ def test_every_process_is_renewed_and_no_request_fails(service: Service) -> None
 
 
 def test_a_renewal_refuses_no_buffered_message_and_keeps_their_order(service: Service) -> None:
-    make_buffered(service, "buffered")
+    make_buffered(service, "buffered", connections=8)
     with Producer(service, "buffered") as producer:
         time.sleep(0.5)
         done = restart(service)
