@@ -35,13 +35,13 @@ TITLES = {
     "fairness_batches": f"beside {TIMES} times as much, {BATCH:,} a request",
     "fairness_saturated": f"beside eight connections that enqueue {BATCH:,} a request, as fast as they are answered",
 }
-NAMES = tuple(FLOODS)
+QUICK, OTHERS = ("fairness",), ("fairness_quota", "fairness_batches", "fairness_saturated")
 
 
 def scene(stage: Stage, names: set[str]) -> list[Row]:
     """What knows no bounds leaves millions of rows behind, and a service that is busy with them: it has its own."""
-    tame = [name for name in NAMES if name in names and name in CEILINGS]
-    wild = [name for name in NAMES if name in names and name not in CEILINGS]
+    tame = [name for name in FLOODS if name in names and name in CEILINGS]
+    wild = [name for name in FLOODS if name in names and name not in CEILINGS]
     return [row for group in (tame, wild) if group for row in beside(stage, group)]
 
 

@@ -12,7 +12,7 @@ RATE = 100
 LEAST_S = 5.0  # the 99th percentile of fewer messages would be a matter of luck
 TITLES = {
     "latency": f"enqueue to a waiting dequeue at {RATE} messages/s",
-    "lateness": "delayed messages after their time",
+    "lateness": f"delayed messages after their time, at {RATE} messages/s",
 }
 CEILINGS = {"latency_p50": 5.0, "latency_p99": 25.0, "lateness_p50": 10.0, "lateness_p99": 50.0}
 NAMES = ("latency", "lateness")

@@ -7,6 +7,7 @@ delays, as it would for users who know nothing of each other.
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -17,10 +18,29 @@ from bench.scripts import NAMESPACE
 from bench.speak import begin, obey
 
 CONSUMERS, PRODUCERS = 4, 16
+Fields = Callable[[float], dict[str, Any]]
 
 
 async def waiting(spec: dict[str, Any]) -> list[float]:
     """From the time at which a message should have been sent to its arrival at a consumer that waits."""
+
+    def taken(message: dict[str, Any]) -> float:
+        return time.perf_counter() - float(message["body"].split()[0])
+
+    return await received(spec, lambda at: {"body": f"{at:.9f} ".ljust(198, "x")}, taken)
+
+
+async def late(spec: dict[str, Any]) -> list[float]:
+    """From the time for which a message was scheduled to its arrival at a consumer that waits."""
+
+    def taken(message: dict[str, Any]) -> float:
+        return time.time() - datetime.fromisoformat(message["deliver_after"]).timestamp()
+
+    return await received(spec, lambda at: {"body": "x" * 198, "delay_ms": 50 + int(1000 * at) % 50}, taken)
+
+
+async def received(spec: dict[str, Any], fields: Fields, taken: Callable[[dict[str, Any]], float]) -> list[float]:
+    """What of each message that consumers get, sent on schedule."""
     requests, count = Requests(spec["token"]), int(spec["rate"] * spec["seconds"])
     found: list[float] = []
     topic = {"namespace": NAMESPACE, "topic": spec["topic"]}
@@ -29,13 +49,12 @@ async def waiting(spec: dict[str, Any]) -> list[float]:
         poll = requests.post("/dequeue", json.dumps(topic | {"wait_ms": 2000}).encode())
         while len(found) < count:
             leased = await connection.ask(poll)
-            now = time.perf_counter()
-            found.extend(now - float(message["body"].split()[0]) for message in json.loads(leased))
+            found.extend(map(taken, json.loads(leased)))
             if leased != b"[]":
                 await connection.ask(requests.post("/ack", leased))
 
     def message(at: float) -> bytes:
-        return requests.post("/enqueue", json.dumps(topic | {"body": f"{at:.9f} ".ljust(198, "x")}).encode())
+        return requests.post("/enqueue", json.dumps(topic | fields(at)).encode())
 
     consumers = [asyncio.create_task(consume(await Asking.open(spec["ports"][0]))) for _ in range(CONSUMERS)]
     await asyncio.sleep(1)
@@ -59,24 +78,6 @@ async def on_schedule(spec: dict[str, Any], request: Any) -> list[float]:
             at = began + n / spec["rate"]
             await asyncio.sleep(max(0.0, at - time.perf_counter()))
             sending.create_task(send(connections[n % PRODUCERS], at))
-    return found
-
-
-async def late(spec: dict[str, Any]) -> list[float]:
-    """From the time for which a message was scheduled to its arrival at a consumer that waits."""
-    requests, found = Requests(spec["token"]), []
-    topic = {"namespace": NAMESPACE, "topic": spec["topic"]}
-    producer, consumer = await Asking.open(spec["ports"][0]), await Asking.open(spec["ports"][0])
-    poll = requests.post("/dequeue", json.dumps(topic | {"wait_ms": 5000}).encode())
-    begin()
-    for n in range(int(10 * spec["seconds"])):
-        delayed = json.dumps(topic | {"body": n, "delay_ms": 50 + n % 50})
-        await producer.ask(requests.post("/enqueue", delayed.encode()))
-        leased = await consumer.ask(poll)
-        now = time.time()
-        (message,) = json.loads(leased)
-        found.append(now - datetime.fromisoformat(message["deliver_after"]).timestamp())
-        await consumer.ask(requests.post("/ack", leased))
     return found
 
 

@@ -57,7 +57,10 @@ def origins(reports: list[Report], rows: Iterable[dict[str, Any]]) -> Iterator[s
     for each in reports:
         if names & {row["name"] for row in each["rows"]}:
             machine = report.machine_line(each["machine"])
-            yield f"\n`{each['command']}`, {each['began'][:10]}, {each['settings']['rounds']} rounds. {machine}."
+            rounds = each["settings"]["rounds"]
+            times = f"{rounds} rounds" if rounds > 1 else "once"
+            settings = report.settings_line(each["machine"])
+            yield f"\n`{each['command']}`, {each['began'][:10]}, {times}. {machine}; {settings}."
 
 
 def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -71,7 +74,7 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str
 
 def bar_section(bars: list[dict[str, Any]]) -> Iterator[str]:
     """Every bar: the figure, and what it was computed from."""
-    yield from markdown(("row", "median", "best", "at least / at most", "computed from"), map(bar_line, bars))
+    yield from markdown(("row", "median", "best", "at least / at most", "computed from medians"), map(bar_line, bars))
 
 
 def bar_line(row: dict[str, Any]) -> list[str]:

@@ -52,7 +52,7 @@ def watched(service: Service, database: str, command: list[str]) -> Sample:
 
 
 def copy(service: Service, database: str, seconds: float, **orders: Any) -> Sample:
-    """Prebuilt rows into both tables by COPY, one connection, 1,000 messages a transaction."""
+    """Prebuilt rows into both tables by COPY, one connection, `batch` messages a transaction or 1,000."""
     return rows(service, database, work="copy", topic=1, seconds=seconds, **orders)
 
 

@@ -4,11 +4,12 @@ import dataclasses
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from bench.rows import Curve, Row
+from bench.rows import SMALL, Curve, Row
 
-PARTS = ("api", "postgres", "valkey", "daemons", "client")
+PARTS = ("api", "postgres", "valkey", "daemons", "celery", "metrics", "client")
 PROMISES = "fsync on, HTTP, tokens, events and metrics on, 200-byte payloads, clients on the same cores"
 
 
@@ -70,7 +71,7 @@ def table(rows: Iterable[dict[str, Any]], group: str = "bars") -> Iterator[str]:
 def bar(row: dict[str, Any]) -> str:
     """What the row has to keep."""
     if row["at_least"] is not None:
-        return f">= {row['at_least']:g}"
+        return f">= {row['at_least']:g}" + (f", goal {row['goal']:g}" if row["goal"] else "")
     return f"<= {row['at_most']:g}" if row["at_most"] is not None else ""
 
 
@@ -81,22 +82,20 @@ def verdict(row: dict[str, Any]) -> str:
 
 def shape(row: dict[str, Any], value: float) -> str:
     """A ratio has two decimals, a small figure one, a large one none."""
-    if row["against"]:
-        return f"{value:.2f}"
-    return f"{value:.1f} {row['unit']}" if value < 1000 else f"{value:,.0f}"
+    return f"{value:.2f}" if row["against"] else figure(value, row["unit"])
+
+
+def figure(value: float, unit: str) -> str:
+    return f"{value:.1f} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
 
 
 def origin(row: dict[str, Any]) -> str:
-    """What was measured, and what it was divided by."""
+    """What was measured, and what it was divided by, in the median of the rounds."""
     ours, against = row["ours"], row["against"]
     if not against:
-        return f"{ours['title']} ({row['unit']})"
-    return f"{rates(ours)} {ours['title']} / {rates(against)} {against['title']}"
-
-
-def rates(series: dict[str, Any]) -> str:
-    """The best round."""
-    return f"{max(series['values']):,.0f}"
+        return str(ours["title"])
+    unit = f" {row['unit']}" if row["unit"] in SMALL else ""
+    return " / ".join(f"{median(each['values']):,.0f}{unit} {each['title']}" for each in (ours, against))
 
 
 def cost_table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -113,9 +112,11 @@ def cost_table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def costs(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By the title of the series, each measurement once."""
+    """By the title of the series, each measurement once; where messages come as fast as they can. A service that is
+    mostly idle, or works for others at the same time, spends most of its time on something else."""
     found: dict[str, dict[str, Any]] = {}
-    for series in (row[side] for row in rows for side in ("ours", "against")):
+    as_fast = [row for row in rows if row["unit"].endswith("/s")]
+    for series in (row[side] for row in as_fast for side in ("ours", "against")):
         if series and series["costs"] and series["costs"][-1] not in found.values():
             found.setdefault(series["title"], series["costs"][-1])
     return found

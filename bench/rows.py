@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+SMALL = ("us", "ms", "MB")  # units of which less is better
+
 
 @dataclass(slots=True)
 class Series:
@@ -50,7 +52,8 @@ class Row:
         return mine / other if other else mine
 
     def _of(self, series: Series, how: str) -> float:
-        return series.best(lowest=self.at_most is not None) if how == "best" else series.median()
+        is_small = self.unit in SMALL or self.at_most is not None
+        return series.best(lowest=is_small) if how == "best" else series.median()
 
     @property
     def holds(self) -> bool | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from bench import raw
 from bench.child import Sample, load
 from bench.core import QUICKEST, fill
 from bench.rows import Curve, Found
@@ -14,6 +15,7 @@ from bench.stage import Stage, try_once
 Ways = Mapping[str, Callable[[], Sample]]
 Points = Iterator[tuple[float, Ways]]
 SPREAD = 64  # topics, so that every shard has some
+MOST_CLIENTS = 128  # of pgbench, each a session of the server
 
 
 def scene(stage: Stage, names: set[str]) -> list[Found]:
@@ -66,20 +68,28 @@ def circulate(stage: Stage, service: Service, orders: dict[str, Any]) -> Sample:
 
 def connections(stage: Stage) -> Points:
     with Service() as service:
+        database = service.make_raw_database()
         for n in (1, 2, 4, 8, 16, 32, 64, 128, 256):
-            yield (
-                n,
-                {
-                    "enqueue, one a request": partial(enqueue, stage, service, connections=n),
-                    "dequeue and ack, one a request": partial(drain, stage, service, connections=n),
-                },
-            )
+            ways = {
+                "enqueue, one a request": partial(enqueue, stage, service, connections=n),
+                "dequeue and ack, one a request": partial(drain, stage, service, connections=n),
+            }
+            if n <= MOST_CLIENTS:
+                limit = partial(raw.pgbench, service, database, stage.seconds, n)
+                ways["pgbench, one message a transaction"] = limit
+            yield n, ways
 
 
 def batches(stage: Stage) -> Points:
     with Service() as service:
+        database = service.make_raw_database()
         for n in (1, 10, 100, 1_000, 10_000):
-            ways = {"enqueue, 4 connections": partial(enqueue, stage, service, connections=4, batch=n)}
+            ways = {
+                "enqueue, 4 connections": partial(enqueue, stage, service, connections=4, batch=n),
+                "COPY, as many a transaction, one connection": partial(
+                    raw.copy, service, database, stage.seconds, batch=n
+                ),
+            }
             if n <= 1_000:
                 ways["dequeue and ack, 4 connections"] = partial(drain, stage, service, connections=4, limit=n)
             yield n, ways
@@ -87,6 +97,7 @@ def batches(stage: Stage) -> Points:
 
 def payloads(stage: Stage) -> Points:
     with Service() as service:
+        database = service.make_raw_database()
         for n in (100, 1_024, 4_096, 16_384, 65_536, 262_144):
             few: dict[str, Any] = {"payload": n, "batch": 10}
             cycle = few | {"producers": 4, "limit": 10, "depth": 200}
@@ -95,6 +106,9 @@ def payloads(stage: Stage) -> Points:
                 {
                     "enqueue, 10 a request, 8 connections": partial(enqueue, stage, service, connections=8, **few),
                     "full cycle, 10 a request": partial(circulate, stage, service, cycle),
+                    "COPY, 10 a transaction, one connection": partial(
+                        raw.copy, service, database, stage.seconds, **few
+                    ),
                 },
             )
 

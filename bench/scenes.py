@@ -22,7 +22,10 @@ class Scene:
 SCENES = (
     Scene(core.NAMES, core.scene, "quick", "enqueue, dequeue with ack and the full cycle, beside the raw limits"),
     Scene(latency.NAMES, latency.scene, "quick", "how long single messages take"),
-    Scene(fairness.NAMES, fairness.scene, "quick", "what a namespace that floods costs its neighbour"),
+    Scene(fairness.QUICK, fairness.scene, "quick", "what a namespace that floods costs its neighbour"),
+    Scene(
+        fairness.OTHERS, fairness.scene, "full", "the same for floods that a quota refuses, of batches, and unbounded"
+    ),
     Scene(deep.NAMES, deep.scene, "full", "two million ready, two million more urgent later, a million dead letters"),
     Scene(many.NAMES, many.scene, "full", "a hundred thousand topics with one message each"),
     *(

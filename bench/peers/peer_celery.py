@@ -13,7 +13,9 @@ from bench.peers.peer import PAYLOAD, Count, Peer, Spec
 
 class OnCelery(Peer):
     package = "celery"
-    settings = "64 threads call apply_async; 2 prefork workers, prefetch 64, acks_late, no results, gossip or heartbeat"
+    settings = (
+        "64 threads call apply_async; a prefork worker a core, prefetch 64, acks_late, no results, gossip or heartbeat"
+    )
     less = "Redis alone, fsynced each second: a crash loses what it had answered; leases are one hour by default"
     batches = False
     at_once: ClassVar[dict[str, tuple[int, ...]]] = {"single": (1, 2), "consume": (1,)}

@@ -7,7 +7,7 @@ import secrets
 import socket
 import sys
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from bench.client import Asking, Requests
@@ -19,12 +19,11 @@ CONNECTIONS = 64
 
 class PgmqHttp(Pgmq):
     settings = (
-        "its FastAPI server on uvicorn with uvloop and httptools, one process, asyncpg with a pool of 16, an API key; "
-        "read of 100 and delete of 100 by 4 consumers"
+        "its FastAPI server on uvicorn with uvloop and httptools, one for each client, asyncpg with a pool of 16, "
+        "an API key; read of 100 and delete of 100 by 4 consumers"
     )
     less = "no priorities, retries with backoff, dead letters or events"
-    at_once: ClassVar[dict[str, tuple[int, ...]]] = {"single": (1,), "batch": (1,), "consume": (1,)}
-    quickest = 30_000
+    quickest = 50_000
 
     async def open(self) -> None:
         await super().open()  # makes the queue

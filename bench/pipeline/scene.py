@@ -17,6 +17,7 @@ from bench.pipeline.wire import Wire
 from bench.rows import Row, Series
 from bench.service import Service
 from mqueue.core.conf import ROOT
+from mqueue.core.linux import leash
 
 MANAGE = [sys.executable, str(ROOT / "manage.py"), "pipeline"]
 QUIET_S = 10.0
@@ -64,7 +65,10 @@ class Scene:
         quiet = self.quiet()
         self.say("archiving, beside live traffic")
         with Live(self.service) as beside:  # and nobody who samples the run, in the same process as the caller
-            subprocess.run([*MANAGE, "archive"], env=self.service.env, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(  # as the scheduler begins it, without a terminal
+                [*MANAGE, "archive"], env=self.service.env, cwd=ROOT, stdout=subprocess.DEVNULL, check=True,
+                start_new_session=True, preexec_fn=leash,
+            )  # fmt: skip
         quiet += self.quiet()
         without = one("live p99 without, before and after, us", 1e6 * p99(quiet))
         with_ = one("live p99 beside", 1e6 * p99(beside.seconds))

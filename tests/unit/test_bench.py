@@ -118,6 +118,37 @@ def test_of_what_shall_be_small_the_best_is_the_smallest() -> None:
     assert (row.value("best"), row.value("median"), row.holds) == (4, 6, False)
 
 
+def test_of_times_the_best_is_the_smallest_with_a_bar_or_without() -> None:
+    assert Row("r", "", "ms", Series("", [4, 9, 6])).value("best") == 4
+    assert Row("r", "", "us", Series("", [30, 20, 10]), Series("", [5, 2, 4])).value("best") == 5
+
+
+def test_the_figures_beside_a_ratio_give_that_ratio() -> None:
+    row = report.as_json(Row("r", "", "us", Series("with", [3000, 100, 2000]), Series("without", [900, 1000, 9000])))
+    assert report.shape(row, row["value"]["median"]) == "2.00"
+    assert report.origin(row) == "2,000 us with / 1,000 us without"
+
+
+@pytest.mark.parametrize(("value", "text"), [(37.94, "37.9 ms"), (2090, "2,090 ms")])
+def test_a_figure_has_its_unit_however_large(value: float, text: str) -> None:
+    row = report.as_json(Row("r", "looks", "ms", Series("looks", [value])))
+    assert report.shape(row, value) == text
+
+
+def test_a_bar_tells_what_is_thought_possible() -> None:
+    assert report.bar(report.as_json(Row("r", "", "", at_least=0.25, goal=0.45))) == ">= 0.25, goal 0.45"
+
+
+def test_what_a_message_costs_is_said_of_rates_alone() -> None:
+    """What a flood costs is not the price of its neighbour's few messages."""
+    cost = {"wal_bytes": 1}
+    rows = [
+        report.as_json(Row("a", "", "messages/s", Series("fast", [1], costs=[cost]))),
+        report.as_json(Row("b", "", "us", Series("neighbour", [1], costs=[{"wal_bytes": 2}]))),
+    ]
+    assert report.costs(rows) == {"fast": cost}
+
+
 def test_what_was_not_measured_says_why() -> None:
     row = report.as_json(Row("overhead", "", "", at_least=0.8, note="no switch"))
     assert row["holds"] is None
