@@ -18,7 +18,7 @@ from pipeline.errors import PipelineError
 from pipeline.layout import TYPES, Layout
 from pipeline.manifest import State
 from pipeline.models import File, Part, Partition
-from pipeline.pieces import Piece, reader
+from pipeline.pieces import Piece, few, reader
 from shards.models import SlotMap
 from shards.retention import connected, log_partitions
 from shards.sql import statement
@@ -133,7 +133,7 @@ def _live(
                 or (shard, one.day) in archived
             ):
                 continue
-            asked = {"day": one.day, "horizon": below, "most": rows or PIECE_BYTES}
+            asked = {"day": one.day, "horizon": below, "topics": few(wanted.names), "most": rows or PIECE_BYTES}
             for low, high in connection.execute(split, asked).fetchall():
                 about = rows or PIECE_BYTES // ROW_BYTES
                 yield Piece(parent, shard, below, day=one.day, low=low, high=high, rows=about)

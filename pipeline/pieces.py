@@ -13,6 +13,7 @@ from pipeline.pull import pull
 from pipeline.storage import Storage
 
 HIGHEST_ID = 2**63 - 1
+FEW_TOPICS = 1_000  # as many are told to whoever has the rows; of more, he gives all that he has
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,18 @@ def reader(pieces: list[Piece], url: str, names: Names, schema: pa.Schema) -> Ba
     return read
 
 
+def few(names: Names) -> list[int] | None:
+    return sorted(names) if len(names) <= FEW_TOPICS else None
+
+
 def read_one(piece: Piece, storage: Storage, names: Names, schema: pa.Schema, kinds: Sequence[int] = ()) -> pa.Table:
     """Of events, some kinds alone, if they are told."""
     layout, is_named = LAYOUTS[piece.parent], not {"namespace", "topic"}.isdisjoint(schema.names)
     if piece.path:
-        table = storage.read(piece.path, schema.names, ids=(piece.low, piece.high), kinds=kinds)
+        table = storage.read(piece.path, schema.names, few(names), (piece.low, piece.high), kinds)
     else:
         columns = () if is_named else schema.names
-        table = pull(layout, piece.shard, piece.day, piece.low, piece.high, columns, kinds)
+        table = pull(layout, piece.shard, piece.day, piece.low, piece.high, columns, kinds, few(names))
     wanted = pc.and_(
         pc.is_in(table["topic_id"], pa.array(sorted(names), pa.int32())), pc.less(table["txid"], piece.horizon)
     )

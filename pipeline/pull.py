@@ -23,14 +23,19 @@ def pull(
     high: int,
     columns: Sequence[str] = (),
     kinds: Sequence[int] = (),
+    topics: Sequence[int] | None = None,
 ) -> pa.Table:
-    """The rows of a day in a range of ids, or some of their columns, or events of some kinds: what is not wanted is not
-    fetched. Which server, each worker knows from its own environment."""
+    """The rows of a day in a range of ids, or some of their columns, events of some kinds, or of some topics: what is
+    not wanted is not fetched. Which server, each worker knows from its own environment."""
     query = statement(f"pull_{layout.parent}") % {"day": day.isoformat(), "low": int(low), "high": int(high)}
     schema = pa.schema([layout.pulled.field(name) for name in columns or layout.pulled.names])
-    if columns or kinds:
-        wanted = f" WHERE kind IN ({', '.join(str(int(kind)) for kind in kinds)})" if kinds else ""
-        query = f"SELECT {', '.join(schema.names)} FROM ({query}) AS log{wanted}"  # noqa: S608
+    wanted = [_is_one_of("kind", kinds)] if kinds else []
+    if topics is not None:
+        wanted.append(_is_one_of("topic_id", topics))
+    if columns or wanted:
+        query = f"SELECT {', '.join(schema.names)} FROM ({query}) AS log"  # noqa: S608
+    if wanted:
+        query += f" WHERE {' AND '.join(wanted)}"
     return pull_query(shard, query).cast(schema)
 
 
@@ -43,6 +48,10 @@ def pull_query(shard: int, query: str) -> pa.Table:
         make_way(*cursor.fetchone())
         cursor.execute(query)
         return cursor.fetch_arrow_table()
+
+
+def _is_one_of(column: str, values: Sequence[int]) -> str:
+    return f"{column} = ANY ('{{{','.join(str(int(value)) for value in values)}}}')"
 
 
 def make_way(backend: int, is_local: bool) -> None:

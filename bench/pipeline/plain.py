@@ -31,7 +31,7 @@ def ranges(folder: Path, day: datetime.date) -> list[Range]:
     found: list[Range] = []
     for shard, url in enumerate(conf().shard_urls):
         with psycopg.connect(url) as connection:
-            asked = {"day": day, "horizon": 1 << 62, "most": CHUNK_BYTES}
+            asked = {"day": day, "horizon": 1 << 62, "topics": None, "most": CHUNK_BYTES}
             found += [(folder, shard, day, low, high) for low, high in connection.execute(statement("splits"), asked)]
     return found
 

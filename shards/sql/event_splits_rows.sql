@@ -1,7 +1,9 @@
--- The events of a day below a txid, in parts of about %(most)s rows by id: the lowest and highest id of each.
+-- The events of a day below a txid, of some topics or of all, in parts of about %(most)s rows by id: their lowest and
+-- highest id.
 SELECT min(id), max(id)
 FROM (SELECT id, (rank() OVER (ORDER BY id) - 1) / %(most)s AS part
       FROM event
       WHERE at >= %(day)s::date::timestamp AT TIME ZONE 'UTC' AND at < (%(day)s::date + 1)::timestamp AT TIME ZONE 'UTC'
-        AND txid < %(horizon)s) parted
+        AND txid < %(horizon)s
+        AND (%(topics)s::int[] IS NULL OR topic = ANY (%(topics)s::int[]))) parted
 GROUP BY part ORDER BY 1

@@ -1,5 +1,8 @@
--- The messages of a day below a txid, in parts of at most %(most)s rows by id: the lowest and highest id of each.
+-- The messages of a day below a txid, of some topics or of all, in parts of at most %(most)s rows by id: their lowest and
+-- highest id.
 SELECT min(id), max(id)
 FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / %(most)s AS part
-      FROM message WHERE day = %(day)s AND txid < %(horizon)s) parted
+      FROM message
+      WHERE day = %(day)s AND txid < %(horizon)s
+        AND (%(topics)s::int[] IS NULL OR topic = ANY (%(topics)s::int[]))) parted
 GROUP BY part ORDER BY 1
