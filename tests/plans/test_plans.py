@@ -10,11 +10,11 @@ import pytest
 
 from daemons.flusher import Flusher
 from mqueue.core.conf import Conf
+from mqueue.engine.engine import Engine
 from shards.arrays import Int4s, Int8s, Texts, Timestamps, array
-from shards.cluster import Cluster
 from shards.sql import statement
 from tests.letters import bury
-from tests.servers import running
+from tests.servers import conf_of, running
 
 MANY = 30_000
 ADD = """
@@ -310,19 +310,23 @@ def test_what_is_named_is_not_looked_for_among_dead_leases(shard: Shard, fresh_d
             assert shard.buffers(name, BY_ID[name]) < 3_000
 
 
-async def test_the_planner_hears_of_a_table_that_has_grown(cluster: Cluster, namespace: str) -> None:
+async def test_the_planner_hears_of_a_table_that_has_grown(fresh_databases: str) -> None:
     """Long before autovacuum: until then, statements keep the plans that they had for an empty table."""
-    shard = cluster.shards[0]
-    flusher = Flusher(shard)
-    async with shard.connection() as connection:
-        await connection.execute("VACUUM ANALYZE delivery")
-        before = await (await connection.execute(statement("outgrown"))).fetchall()
-        await connection.execute(
-            "INSERT INTO delivery (id, topic, day, priority, due, state, until) "
-            "SELECT -n, -1, current_date, 5, now(), 2, now() + interval '1 hour' FROM generate_series(1, 30000) n"
-        )
-        assert ("delivery",) in await (await connection.execute(statement("outgrown"))).fetchall()
-        await flusher.run_once()
-        assert ("delivery",) not in await (await connection.execute(statement("outgrown"))).fetchall()
-        await connection.execute("DELETE FROM delivery WHERE topic = -1")
-    assert ("delivery",) not in before
+    engine = Engine(conf_of(fresh_databases, 0))
+    await engine.open()
+    try:
+        flusher = Flusher(engine.cluster.shards[0])
+        async with engine.cluster.shards[0].connection() as connection:
+            await connection.execute("ALTER TABLE delivery SET (autovacuum_enabled = false)")
+            await connection.execute("ANALYZE delivery")
+            before = await (await connection.execute(statement("outgrown"))).fetchall()
+            await connection.execute(
+                "INSERT INTO delivery (id, topic, day, priority, due, state, until) "
+                "SELECT -n, -1, current_date, 5, now(), 2, now() + interval '1 hour' FROM generate_series(1, 30000) n"
+            )
+            grown = await (await connection.execute(statement("outgrown"))).fetchall()
+            await flusher.run_once()
+            after = await (await connection.execute(statement("outgrown"))).fetchall()
+    finally:
+        await engine.close()
+    assert [("delivery",) in found for found in (before, grown, after)] == [False, True, False]
