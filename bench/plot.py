@@ -3,8 +3,11 @@
 import math
 from typing import Any
 
+from bench.rows import LIMIT
+
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 360, 70, 20, 46, 52
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # told apart by colour-blind readers too
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f")  # colour-blind readers see them
+ROW, ABOVE = 18, 2  # of the legend
 INK = "#767676"  # readable on white and on black
 
 
@@ -12,12 +15,18 @@ def svg(curve: dict[str, Any]) -> str:
     """The picture."""
     known = [value for line in curve["lines"].values() for value in line if value is not None]
     top = nice(max(known, default=1))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" fill="{INK}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height(curve)}" fill="{INK}"'
     parts = [f'{head} font-family="sans-serif" font-size="12">', f"<title>{curve['title']}</title>", *grid(curve, top)]
     for number, (label, values) in enumerate(curve["lines"].items()):
-        parts += line(curve["x"], values, top, COLOURS[number % len(COLOURS)])
+        is_limit = label.startswith(LIMIT)
+        parts += line(curve["x"], values, top, COLOURS[number % len(COLOURS)], is_limit=is_limit)
         parts += legend(number, label)
     return "\n".join([*parts, "</svg>\n"])
+
+
+def height(curve: dict[str, Any]) -> int:
+    """With the rows of the legend that are below."""
+    return HEIGHT + ROW * max(0, math.ceil(len(curve["lines"]) / 2) - ABOVE)
 
 
 def nice(value: float) -> float:
@@ -62,18 +71,20 @@ def short(x: float) -> str:
     return f"{x:g}"
 
 
-def line(sizes: list[float], values: list[float | None], top: float, colour: str) -> list[str]:
-    """A line through the points that could be measured."""
+def line(sizes: list[float], values: list[float | None], top: float, colour: str, *, is_limit: bool) -> list[str]:
+    """A line through the points that could be measured; dashed where it is a limit."""
     points = [
         (across(sizes, x), down(value, top)) for x, value in zip(sizes, values, strict=False) if value is not None
     ]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
-    return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>', *dots]
+    dashes = ' stroke-dasharray="6 4"' if is_limit else ""
+    return [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>', *dots]
 
 
 def legend(number: int, label: str) -> list[str]:
-    """Above the plot, two a row."""
-    x, y = LEFT + 12 + 320 * (number % 2), 14 + 18 * (number // 2)
+    """Two a row, two rows above the plot and the others below it."""
+    row = number // 2
+    x, y = LEFT + 12 + 320 * (number % 2), 14 + ROW * row if row < ABOVE else HEIGHT + ROW * (row - ABOVE) + 6
     colour = COLOURS[number % len(COLOURS)]
     return [f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{colour}"/>', f'<text x="{x + 10}" y="{y}">{label}</text>']

@@ -13,6 +13,8 @@ from bench.service import Service
 from launch import embedded
 
 RUNS = count(1)
+CLAIMED, CLAIMS = 300_000, 10_000  # messages and statements a second, at most
+CLAIM_TOPIC = 10  # and the next ones, each of them new
 # Ids ascend in each client, which suits the indexes better than random ones would.
 MESSAGE = """\
 INSERT INTO message (id, topic, day, priority, is_json, payload, payload_bytes)
@@ -21,16 +23,18 @@ DELIVERY = """\
 INSERT INTO delivery (id, topic, day, priority, due) VALUES (:id, 0, (now() AT TIME ZONE 'UTC')::date, 5, now())"""
 NEXT = "\\set n :n + 1\n\\set id :first + :client_id * 10000000000 + :n\n"
 PGBENCH = f"{NEXT}BEGIN;\n{MESSAGE};\n{DELIVERY};\nCOMMIT;\n"
+MANY_TOPICS = "\\set topic random(1, :topics)\n" + PGBENCH.replace("(:id, 0,", "(:id, :topic,")
 TIGHT = f"{NEXT}WITH logged AS (\n{MESSAGE}\n)\n{DELIVERY};\n"  # one round trip instead of four
 
 
-def pgbench(service: Service, database: str, seconds: float, clients: int, sql: str = PGBENCH) -> Sample:
-    """Transactions of one message a second, prepared statements, so many clients."""
+def pgbench(service: Service, database: str, seconds: float, clients: int, sql: str = PGBENCH, **values: int) -> Sample:
+    """Transactions of one message a second, prepared statements, so many clients; with values for the script."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write(sql)
         script.flush()
         command = [str(embedded.psql_program().parent / "pgbench"), "-n", "-M", "prepared", "-c", str(clients)]
         command += ["-j", "1", "-T", str(max(1, round(seconds))), "-D", "n=0", "-D", f"first={first_id()}"]
+        command += [word for name, value in values.items() for word in ("-D", f"{name}={value}")]
         return watched(service, database, [*command, "-f", script.name, database])
 
 
@@ -59,6 +63,13 @@ def copy(service: Service, database: str, seconds: float, **orders: Any) -> Samp
 def cycle(service: Service, database: str, seconds: float, **orders: Any) -> Sample:
     """COPY, claim by UPDATE ... SKIP LOCKED and DELETE, 1,000 messages each, one connection."""
     return rows(service, database, work="cycle", topic=2, seconds=seconds, **orders)
+
+
+def claim(service: Service, database: str, seconds: float, **orders: Any) -> Sample:
+    """The second half of the cycle, with enough that waits."""
+    most = min(CLAIMED, CLAIMS * orders.get("batch", 1000))
+    depth, topic = round(most * (seconds + 0.5)), CLAIM_TOPIC + next(RUNS)
+    return rows(service, database, work="claim", topic=topic, seconds=seconds, depth=depth, **orders)
 
 
 def rows(service: Service, database: str, **orders: Any) -> Sample:

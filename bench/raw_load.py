@@ -1,5 +1,6 @@
-"""python -m bench.raw_load: COPY, or COPY with claim and delete, on one connection. Speaks as `bench.load` does."""
+"""python -m bench.raw_load: COPY, claim with delete, or all of them, on one connection. Speaks as `bench.load` does."""
 
+import math
 import struct
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import psycopg
 
 from bench.speak import begin, obey
 
+BEFORE = 5 * 10**12  # ids that a measurement does not come to
 AHEAD = 50  # batches that are built at a time, outside of the measured time
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
 TRAILER = struct.pack("!h", -1)
@@ -70,7 +72,7 @@ class Raw:
     def __init__(self, spec: dict[str, Any]) -> None:
         self._connection = psycopg.connect(spec["database"], autocommit=True)
         self._connection.execute(PLANS)
-        self._builder = Builder(spec)
+        self._spec, self._builder = spec, Builder(spec)
         self._batch: int = spec["batch"]
         self._wanted = {"batch": spec["batch"], "topic": spec["topic"]}
         self.took, self.done = 0.0, 0
@@ -83,9 +85,10 @@ class Raw:
                     target.write(data)
 
     def prefill(self, messages: int) -> None:
-        """Let so many wait before it begins."""
-        for batch in self._builder.batches(messages // self._batch):
-            self.add(batch)
+        """Let so many thousands wait before it begins."""
+        builder = Builder(self._spec | {"first": self._spec["first"] + BEFORE, "batch": 1000})
+        for _ in range(math.ceil(messages / 1000)):
+            self.add(*builder.batches(1))
 
     def copy(self, seconds: float) -> None:
         """COPY for so long."""
@@ -100,9 +103,20 @@ class Raw:
             with self._measured() as batches:
                 for batch in batches:
                     self.add(batch)
-                    found = self._connection.execute(CLAIM, self._wanted, binary=True).fetchall()
-                    assert len(found) == self._batch
-                    self._connection.execute(DELETE, [[row[0] for row in found]], binary=True)
+                    self._take()
+
+    def claim(self, seconds: float) -> None:
+        """Claim and delete for so long."""
+        began = time.perf_counter()
+        while self.took < seconds:
+            self._take()
+            self.done += self._batch
+            self.took = time.perf_counter() - began
+
+    def _take(self) -> None:
+        found = self._connection.execute(CLAIM, self._wanted, binary=True).fetchall()
+        assert len(found) == self._batch
+        self._connection.execute(DELETE, [[row[0] for row in found]], binary=True)
 
     @contextmanager
     def _measured(self) -> Iterator[list[Batch]]:
@@ -118,7 +132,7 @@ def main(spec: dict[str, Any]) -> dict[str, float]:
     raw = Raw(spec)
     raw.prefill(spec.get("depth", 0))
     begin()
-    {"copy": raw.copy, "cycle": raw.cycle}[spec["work"]](spec["seconds"])
+    {"copy": raw.copy, "claim": raw.claim, "cycle": raw.cycle}[spec["work"]](spec["seconds"])
     return {"seconds": raw.took, "messages": raw.done, "rate": raw.done / raw.took}
 
 

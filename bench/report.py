@@ -25,9 +25,12 @@ def curve_table(curves: Iterable[dict[str, Any]]) -> Iterator[str]:
     """The points of each curve."""
     for curve in curves:
         yield f"{curve['title']}: {curve['unit']} by {curve['size']}"
-        yield f"  {'':<48} " + " ".join(f"{x:>10,.0f}" for x in curve["x"])
+        width = max(map(len, curve["lines"]), default=0)
+        yield f"  {'':<{width}} " + " ".join(f"{x:>10,.0f}" for x in curve["x"])
         for label, values in curve["lines"].items():
-            yield f"  {label:<48} " + " ".join(f"{'-' if value is None else f'{value:,.0f}':>10}" for value in values)
+            yield f"  {label:<{width}} " + " ".join(
+                f"{'-' if value is None else f'{value:,.0f}':>10}" for value in values
+            )
 
 
 def curve_as_json(curve: Curve) -> dict[str, Any]:

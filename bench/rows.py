@@ -64,6 +64,9 @@ class Row:
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
 
+LIMIT = "limit: "  # how the line of a raw limit begins
+
+
 @dataclass(slots=True)
 class Curve:
     """How figures change with one size: at each `x` one figure of each line."""

@@ -8,7 +8,7 @@ from typing import Any
 from bench import raw
 from bench.child import Sample, load
 from bench.core import QUICKEST, fill
-from bench.rows import Curve, Found
+from bench.rows import LIMIT, Curve, Found
 from bench.service import Service
 from bench.stage import Stage, try_once
 
@@ -75,8 +75,9 @@ def connections(stage: Stage) -> Points:
                 "dequeue and ack, one a request": partial(drain, stage, service, connections=n),
             }
             if n <= MOST_CLIENTS:
-                limit = partial(raw.pgbench, service, database, stage.seconds, n)
-                ways["pgbench, one message a transaction"] = limit
+                ways[f"{LIMIT}pgbench, one message a transaction"] = partial(
+                    raw.pgbench, service, database, stage.seconds, n
+                )
             yield n, ways
 
 
@@ -86,12 +87,15 @@ def batches(stage: Stage) -> Points:
         for n in (1, 10, 100, 1_000, 10_000):
             ways = {
                 "enqueue, 4 connections": partial(enqueue, stage, service, connections=4, batch=n),
-                "COPY, as many a transaction, one connection": partial(
+                f"{LIMIT}COPY, as many a transaction, one connection": partial(
                     raw.copy, service, database, stage.seconds, batch=n
                 ),
             }
             if n <= 1_000:
                 ways["dequeue and ack, 4 connections"] = partial(drain, stage, service, connections=4, limit=n)
+                ways[f"{LIMIT}claim and DELETE, as many, one connection"] = partial(
+                    raw.claim, service, database, stage.seconds, batch=n
+                )
             yield n, ways
 
 
@@ -106,7 +110,7 @@ def payloads(stage: Stage) -> Points:
                 {
                     "enqueue, 10 a request, 8 connections": partial(enqueue, stage, service, connections=8, **few),
                     "full cycle, 10 a request": partial(circulate, stage, service, cycle),
-                    "COPY, 10 a transaction, one connection": partial(
+                    f"{LIMIT}COPY, 10 a transaction, one connection": partial(
                         raw.copy, service, database, stage.seconds, **few
                     ),
                 },
@@ -115,6 +119,7 @@ def payloads(stage: Stage) -> Points:
 
 def topics(stage: Stage) -> Points:
     with Service() as service:
+        database = service.make_raw_database()
         for n in (1, 10, 100, 1_000, 10_000, 100_000):
             if n <= max(1_000, 100_000 * stage.scale):
                 many = {"connections": 64, "topics": n}
@@ -123,6 +128,9 @@ def topics(stage: Stage) -> Points:
                     {
                         "enqueue, one a request, 64 connections": partial(enqueue, stage, service, **many),
                         "dequeue and ack, one a request, 64 connections": partial(drain, stage, service, **many),
+                        f"{LIMIT}pgbench, one message a transaction, 64 clients": partial(
+                            raw.pgbench, service, database, stage.seconds, 64, raw.MANY_TOPICS, topics=n
+                        ),
                     },
                 )
 
@@ -140,13 +148,20 @@ def workers(stage: Stage) -> Points:
 
 
 def spread(stage: Stage, service: Service) -> Ways:
-    """Over topics, and so over shards."""
+    """Over topics, and so over shards; the limits in one database."""
+    database = service.make_raw_database()
+    single = partial(raw.pgbench, service, database, stage.seconds, 64, raw.MANY_TOPICS, topics=SPREAD)
     one, some = {"connections": 64, "topics": SPREAD}, {"connections": 4, "topics": SPREAD}
     return {
         "enqueue, one a request, 64 connections": partial(enqueue, stage, service, **one),
         "enqueue, 1,000 a request, 4 connections": partial(enqueue, stage, service, batch=1000, **some),
         "dequeue and ack, one a request, 64 connections": partial(drain, stage, service, **one),
         "dequeue and ack, 100 a request, 4 connections": partial(drain, stage, service, limit=100, **some),
+        f"{LIMIT}pgbench, one message a transaction, 64 clients": single,
+        f"{LIMIT}COPY, 1,000 a transaction, one connection": partial(raw.copy, service, database, stage.seconds),
+        f"{LIMIT}claim and DELETE, 100, one connection": partial(
+            raw.claim, service, database, stage.seconds, batch=100
+        ),
     }
 
 
@@ -154,15 +169,24 @@ def waiting(stage: Stage) -> Points:
     """In one topic, which grows."""
     there, name = 0, topic()
     with Service() as service:
+        database = service.make_raw_database()
         for n in (0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000):
             depth = n if n <= 10_000 else stage.scaled(n)
             if depth > there:
                 fill(service, name, depth - there)
             elif n:
                 continue  # the scale has made this one as small as the one before
-            there = depth
+            more, there = depth - there, depth
             orders = {"topic": name, "batch": 1000, "limit": 100, "backlog": depth, "depth": max(1, depth)}
-            yield depth, {"dequeue and ack, 100 a request, refilled": partial(circulate, stage, service, orders)}
+            yield (
+                depth,
+                {
+                    "dequeue and ack, 100 a request, refilled": partial(circulate, stage, service, orders),
+                    f"{LIMIT}COPY, claim and DELETE, 1,000, one connection": partial(
+                        raw.cycle, service, database, stage.seconds, depth=more
+                    ),
+                },
+            )
 
 
 CURVES: dict[str, tuple[str, str, Callable[[Stage], Points]]] = {

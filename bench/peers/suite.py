@@ -1,11 +1,13 @@
 """The driver's part: every peer's three figures beside ours, in rounds, each in a fresh database."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import psycopg
 import redis
 
+from bench import raw
 from bench.child import LoadError, Sample, load, run
 from bench.core import PREFILL, fill
 from bench.peers.install import python
@@ -22,21 +24,22 @@ WORKS = {
 }
 TEMPLATE, DATABASE, REDIS_DB = "bench_peer_template", "bench_peer", 5
 OURS_QUICKEST = 60_000
+Ways = Mapping[str, Mapping[str, Callable[[], Sample]]]
 
 
 def scene(stage: Stage, names: set[str]) -> list[Row]:
-    """Ours first in each round, then theirs."""
+    """The servers alone and ours first in each round, then theirs."""
     wanted = [peer for peer in PEERS if f"peer_{peer}" in names]
     interpreter = python(stage.say)
     with Service() as service:
         stage.say("peers run on the same PostgreSQL and Redis, one after the other")
-        ours = Ours(stage, service)
+        ours = [postgresql(stage, service), redis_alone(stage, service), Ours(stage, service)]
         theirs = [Theirs(stage, service, peer, interpreter) for peer in wanted]
         for turn in range(stage.rounds):
-            for each in (ours, *theirs):
+            for each in (*ours, *theirs):
                 for work in WORKS:
                     each.play(work, turn)
-    return [*ours.rows(), *(row for each in theirs for row in each.rows())]
+    return [row for each in (*ours, *theirs) for row in each.rows()]
 
 
 class Player:
@@ -96,6 +99,54 @@ class Ours(Player):
             "consume": {"script": "drain", "connections": 4, "limit": 100},
         }
         return load(self._service, seconds, topic=topic, **orders[work])
+
+
+class Alone(Player):
+    """PostgreSQL or Redis without a queue."""
+
+    def __init__(self, stage: Stage, service: Service, name: str, ways: Ways, **about: str) -> None:
+        self.name = name
+        super().__init__(stage, service)
+        self._ways = ways
+        for series in self.series.values():
+            series.details.update(about)
+
+    def play(self, work: str, turn: int) -> None:
+        samples = {}
+        for way, measure in self._ways[work].items():
+            label = f"round {turn + 1}: {self.name} alone: {WORKS[work]}, {way}"
+            if sample := try_once(self._stage, label, measure):
+                samples[way] = sample
+        self.add(work, samples)
+
+
+def postgresql(stage: Stage, service: Service) -> Alone:
+    """The same rows in our tables."""
+    of = (service, service.make_raw_database(), stage.seconds)
+    ways = {
+        "single": {f"{n} clients": partial(raw.pgbench, *of, n) for n in (1, 32, 64)},
+        "batch": {"COPY": partial(raw.copy, *of)},
+        "consume": {"claim and DELETE": partial(raw.claim, *of)},
+    }
+    return Alone(
+        stage, service, "postgresql", ways,
+        settings="no queue, our tables: pgbench with a transaction a message, 1, 32 or 64 clients; COPY of 1,000; "
+        "claim and DELETE of 1,000, one connection",
+        less="rows in two tables, no more",
+    )  # fmt: skip
+
+
+def redis_alone(stage: Stage, service: Service) -> Alone:
+    """Commands, of which a queue needs several a message."""
+    one, many = (partial(raw.redis, service, stage.seconds, *how) for how in ((64, 1), (4, 100)))
+    pipelined = {"100 a round trip": many}
+    ways = {"single": {"one a round trip": one}, "batch": pipelined, "consume": pipelined}
+    return Alone(
+        stage, service, "redis", ways,
+        settings="no queue, commands a second: ZADD and ZPOPMIN, one a round trip by 64 connections; "
+        "100 by 4 connections, in the two other columns",
+        less="sets in memory, fsynced each second",
+    )  # fmt: skip
 
 
 class Theirs(Player):

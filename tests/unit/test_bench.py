@@ -10,7 +10,7 @@ import pytest
 
 from bench import plot, publish, report
 from bench.client import Connection, Refused, Requests
-from bench.rows import Curve, Row, Series
+from bench.rows import LIMIT, Curve, Row, Series
 from bench.scenes import SCENES, all_names
 from bench.scripts import SCRIPTS, Tally
 from mqueue.core.conf import ROOT
@@ -156,11 +156,14 @@ def test_what_was_not_measured_says_why() -> None:
     assert "no switch" in publish.bar_line(row)
 
 
+LIMITS = [f"{LIMIT}{n}" for n in range(5)]
+
+
 @pytest.fixture
 def curve() -> Curve:
     drawn = Curve("curve_waiting", "more", "messages waiting", "messages/s")
     for x in (0, 1_000, 2_000_000):
-        drawn.add(x, {"one": (x / 7, {}), "other": (None if x else 5.0, {})})
+        drawn.add(x, {"one": (x / 7, {}), "other": (None if x else 5.0, {})} | dict.fromkeys(LIMITS, (9.0, {})))
     return drawn
 
 
@@ -168,7 +171,7 @@ def test_a_curve_is_drawn_within_its_picture(curve: Curve) -> None:
     picture = ET.fromstring(plot.svg(report.curve_as_json(curve)))
     for point in points(picture):
         assert 0 <= point[0] <= plot.WIDTH
-        assert 0 <= point[1] <= plot.HEIGHT
+        assert 0 <= point[1] <= int(picture.attrib["viewBox"].split()[3])
     assert len(list(points(picture))) >= 4
 
 
