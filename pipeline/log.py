@@ -5,8 +5,11 @@ we read have a txid above the horizon, and are left to the next reader.
 """
 
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import TypeVar
 
 import pyarrow as pa
 from django.db.models import Max, Min
@@ -20,20 +23,24 @@ from pipeline.manifest import State
 from pipeline.models import File, Part, Partition
 from pipeline.pieces import Piece, few, reader
 from shards.models import SlotMap
-from shards.retention import connected, log_partitions
+from shards.retention import Connection, connected, log_partitions
 from shards.sql import statement
 
 PIECE_BYTES, ROW_BYTES = 32 << 20, 300
 IN_LAKE = (State.PUBLISHED, State.DROPPED)
+Archived = set[tuple[int, datetime.date]]  # by shard
+Seconds = list[tuple[int, int, int]]  # second of the enqueue, messages, bytes
+T = TypeVar("T")
 MOVED = 1  # a horizon below which are those rows alone that have moved to the shard
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which rows: of these days, and topics by number."""
+    """Which rows: of these days, and topics by number; of events on shards, some kinds alone, if they are told."""
 
     days: frozenset[datetime.date]
     names: Names
+    kinds: tuple[int, ...] | None = None
 
 
 def horizons(conf: Conf) -> list[int]:
@@ -80,18 +87,41 @@ def every_topic(conf: Conf) -> Names:
 
 
 def pieces(conf: Conf, parent: str, wanted: Wanted, below: Sequence[int], rows: int | None = None) -> list[Piece]:
-    """Of `rows` rows at most, where they come from a shard. A day that goes into the lake while we look would be found
-    in both places or in neither: then we look again."""
+    """Of `rows` rows at most, where they come from a shard."""
+
+    def look(archived: Archived) -> list[Piece]:
+        live = (
+            _live(conf, parent, wanted, shard, below[shard], archived, rows) for shard in range(len(conf.shard_urls))
+        )
+        return [*_filed(parent, wanted, below), *chain.from_iterable(live)]
+
+    return _as_it_stays(parent, look)
+
+
+def counted_pieces(
+    conf: Conf, wanted: Wanted, below: Sequence[int], first: datetime.datetime, until: datetime.datetime
+) -> list[tuple[Piece, Seconds]]:
+    """Of messages that were enqueued in that time, and how many there are on the shards; files do not tell."""
+
+    def look(archived: Archived) -> list[tuple[Piece, Seconds]]:
+        live = (
+            _counted(conf, wanted, shard, below[shard], archived, first, until) for shard in range(len(conf.shard_urls))
+        )
+        return [*((piece, []) for piece in _filed("message", wanted, below)), *chain.from_iterable(live)]
+
+    return _as_it_stays("message", look)
+
+
+def _as_it_stays(parent: str, look: Callable[[Archived], T]) -> T:
+    """A day that goes into the lake while we look would be found in both places or in neither: then we look again."""
     while True:
         archived = days_in_lake(parent)
-        found = list(_filed(parent, wanted, below))
-        for shard in range(len(conf.shard_urls)):
-            found += _live(conf, parent, wanted, shard, below[shard], archived, rows)
+        found = look(archived)
         if days_in_lake(parent) == archived:
             return found
 
 
-def days_in_lake(parent: str) -> set[tuple[int, datetime.date]]:
+def days_in_lake(parent: str) -> Archived:
     """And so read from there, by shard."""
     return set(Partition.objects.filter(parent=parent, state__in=IN_LAKE).values_list("shard", "day"))
 
@@ -112,31 +142,44 @@ def _filed(parent: str, wanted: Wanted, below: Sequence[int]) -> Iterator[Piece]
 
 
 def _live(
+    conf: Conf, parent: str, wanted: Wanted, shard: int, below: int, archived: Archived, rows: int | None
+) -> Iterator[Piece]:
+    most, about = rows or PIECE_BYTES, rows or PIECE_BYTES // ROW_BYTES
+    split = statement(f"{'event_' * (parent == 'event')}splits{'_rows' * bool(rows)}")
+    asked = {"horizon": below, "topics": few(wanted.names), "kinds": wanted.kinds and [*wanted.kinds], "most": most}
+    for connection, day in _days(conf, parent, wanted, shard, archived):
+        for low, high in connection.execute(split, asked | {"day": day}).fetchall():
+            yield Piece(parent, shard, below, day=day, low=low, high=high, rows=about)
+
+
+def _counted(
     conf: Conf,
-    parent: str,
     wanted: Wanted,
     shard: int,
     below: int,
-    archived: set[tuple[int, datetime.date]],
-    rows: int | None,
-) -> Iterator[Piece]:
-    if parent == "message":
-        split = statement("splits_rows") if rows else statement("splits")
-    else:
-        split = statement("event_splits_rows") if rows else statement("event_splits")
+    archived: Archived,
+    first: datetime.datetime,
+    until: datetime.datetime,
+) -> Iterator[tuple[Piece, Seconds]]:
+    asked = {"horizon": below, "topics": few(wanted.names), "most": PIECE_BYTES, "first": first, "until": until}
+    for connection, day in _days(conf, "message", wanted, shard, archived):
+        rows = connection.execute(statement("splits_seconds"), asked | {"day": day}).fetchall()
+        for _, group in groupby(rows, itemgetter(0)):
+            _, seconds, lows, highs, messages, sizes = zip(*group, strict=True)
+            counts = [*zip(seconds, messages, sizes, strict=True)]
+            of_all = sum(messages)
+            yield Piece("message", shard, below, day=day, low=min(lows), high=max(highs), rows=of_all), counts
+
+
+def _days(
+    conf: Conf, parent: str, wanted: Wanted, shard: int, archived: Archived
+) -> Iterator[tuple[Connection, datetime.date]]:
+    """Those that are wanted and are read from the shard, which is asked by this connection."""
     with connected(conf.shard_urls[shard], patience="1h") as connection:
         for one in log_partitions(connection):
-            if (
-                one.parent != parent
-                or not one.is_attached
-                or one.day not in wanted.days
-                or (shard, one.day) in archived
-            ):
-                continue
-            asked = {"day": one.day, "horizon": below, "topics": few(wanted.names), "most": rows or PIECE_BYTES}
-            for low, high in connection.execute(split, asked).fetchall():
-                about = rows or PIECE_BYTES // ROW_BYTES
-                yield Piece(parent, shard, below, day=one.day, low=low, high=high, rows=about)
+            is_meant = one.parent == parent and one.is_attached and one.day in wanted.days
+            if is_meant and (shard, one.day) not in archived:
+                yield connection, one.day
 
 
 def all_days(conf: Conf) -> frozenset[datetime.date]:

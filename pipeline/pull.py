@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mqueue.core.conf import conf
-from mqueue.core.linux import give_way
+from mqueue.core.linux import give_way, step_apart
 from pipeline.layout import Layout
 from shards.sql import statement
 
@@ -59,3 +59,4 @@ def make_way(backend: int, is_local: bool) -> None:
     with contextlib.suppress(OSError):
         if is_local and Path(f"/proc/{backend}/comm").read_text() == "postgres\n":
             give_way(backend)
+            step_apart(backend)

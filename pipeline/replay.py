@@ -6,7 +6,7 @@ far it has come, so that one that was killed goes on there.
 
 import datetime
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -27,7 +27,9 @@ from pipeline.door import Door
 from pipeline.errors import LogChanged, NothingToDo, PipelineError
 from pipeline.layout import MESSAGE
 from pipeline.log import (
+    Seconds,
     Wanted,
+    counted_pieces,
     days_between,
     frame,
     horizons,
@@ -45,6 +47,7 @@ from pipeline.shelving import shelf
 from pipeline.spans import (
     ANY,
     COUNTS_DDL,
+    DECIDING,
     ENDS_DDL,
     GONE,
     LIGHT,
@@ -164,7 +167,7 @@ def _go(conf: Conf, sessions: Sessions, run: Replay, say: Say, way: "Way", *, is
                 source = Source.of(conf, sessions, run)
             begun.result()
             gone = beside.submit(source.gone)
-            counts = source.counted()  # with those that are gone, which a bar of progress can bear
+            counts = source.counted()  # with those that are gone or there twice, which a bar of progress can bear
             source = source.without(gone.result())
     except PipelineError:  # what was asked for cannot be done, and nothing was sent
         if not is_resumed:
@@ -215,7 +218,7 @@ def _send(conf: Conf, sessions: Sessions, run: Replay, source: "Source", counts:
 def dry_run(conf: Conf, sessions: Sessions, run: Replay, say: Say, *, is_resumed: bool = False) -> None:
     """What would be sent, by the hour of its enqueue; nothing is. A run that was begun to be sent keeps its place."""
     try:
-        source = Source.of(conf, sessions, run)
+        source = replace(Source.of(conf, sessions, run), known={})
         with telling_failures():
             found = source.without(source.gone()).counted()
     finally:
@@ -263,6 +266,7 @@ class Source:
     chosen: Chosen
     where: str | None
     steps: Log  # where it is told which of them are gone
+    known: Mapping[int, Seconds]  # by number of the piece, how many are in it
     version: int  # of the slot map by which the log was looked for
 
     @classmethod
@@ -271,14 +275,16 @@ class Source:
         names = topics_named(conf, wish.namespace, wish.topic)
         if not names:
             raise NothingToDo("There is no such topic")
-        log = Log(pieces(conf, "message", Wanted(messages_of(wish), names), below), conf.lake.url, names)
+        first, until = max(wish.first, run.last_at or wish.first), min(wish.last, wish.as_of or wish.last)
+        found = counted_pieces(conf, Wanted(messages_of(wish), names), below, first, until)
+        log = Log([piece for piece, _ in found], conf.lake.url, names)
+        known = {} if wish.where else {number: counts for number, (_, counts) in enumerate(found) if counts}
         days = frozenset() if wish.include_deleted else steps_of(wish)
-        steps = Log(pieces(conf, "event", Wanted(days, names), below), conf.lake.url, names)
+        steps = Log(pieces(conf, "event", Wanted(days, names, DECIDING), below), conf.lake.url, names)
         as_of = micros(wish.as_of) if wish.as_of else None
-        until = micros(wish.last) if as_of is None else min(micros(wish.last), as_of)
         after = (micros(run.last_at), run.last_id) if run.last_at and run.last_id else None
-        chosen = Chosen(micros(wish.first), until, as_of, after, (), run.name, wish.into, wish.most_replays)
-        return cls(sessions, log, chosen, wish.where, steps, version)
+        chosen = Chosen(micros(wish.first), micros(until), as_of, after, (), run.name, wish.into, wish.most_replays)
+        return cls(sessions, log, chosen, wish.where, steps, known, version)
 
     def gone(self) -> tuple[int, ...]:
         """Ids of messages that were cancelled or deleted in the end, as of the time that was asked for."""
@@ -295,17 +301,33 @@ class Source:
 
     def counted(self) -> Counts:
         """How many messages and bytes there are, by the second of their enqueue, and when each piece begins."""
-        found = self._blocks(self.log, LIGHT, partial(identities, chosen=self.chosen, parts=PARTS), BLOCKS_DDL)
+        begins = {number: min(second for second, _, _ in counts) * SECOND for number, counts in self.known.items()}
+        rows = [row for counts in self.known.values() for row in counts]
+        if left := [number for number in range(len(self.log.pieces)) if number not in self.known]:
+            more, others = self._counted(left)
+            rows, begins = rows + more, begins | others
+        table = np.array(rows, np.int64).reshape(-1, 3)
+        seconds, places = np.unique(table[:, 0], return_inverse=True)
+        sums = np.zeros((len(seconds), 2), np.int64)
+        np.add.at(sums, places, table[:, 1:])
+        return Counts(seconds, sums[:, 0], sums[:, 1], begins)
+
+    def _counted(self, chosen: list[int]) -> tuple[Seconds, dict[int, int]]:
+        """By Spark's tasks."""
+        work = partial(identities, chosen=self.chosen, parts=PARTS)
+        found = self._blocks(self.log.of(chosen), LIGHT, work, BLOCKS_DDL)
         table = found.repartitionById(PARTS + 1, "number").mapInArrow(counter(PARTS), COUNTS_DDL).toArrow()
         is_piece = pc.is_valid(table["piece"])
-        pieces, seconds = table.filter(is_piece), table.filter(pc.invert(is_piece)).sort_by("second")
+        pieces, seconds = table.filter(is_piece), table.filter(pc.invert(is_piece))
         begins: dict[int, int] = {}
         for piece, second in zip(pieces["piece"].to_pylist(), pieces["second"].to_pylist(), strict=True):
             begins[piece] = min(second * SECOND, begins.get(piece, second * SECOND))
         if ANY in begins:  # with a condition nobody knows which piece it was
-            begins = dict.fromkeys(range(len(self.log.pieces)), 0)
-        by_second, messages, sizes = (seconds[name].to_numpy() for name in ("second", "messages", "bytes"))
-        return Counts(by_second, messages, sizes, begins)
+            begins = dict.fromkeys(chosen, 0)
+        else:
+            begins = {chosen[place]: moment for place, moment in begins.items()}
+        rows = zip(*(seconds[name].to_pylist() for name in ("second", "messages", "bytes")), strict=True)
+        return [*rows], begins
 
     def packs(self, counts: Counts, shelf: Shelf, say: Say) -> Generator[pa.Table]:
         """In the order of their enqueue."""
@@ -314,7 +336,7 @@ class Source:
         patience = Patience(self.sessions, say)
 
         def cut_wave(wave: list[int]) -> list[Place]:
-            log = replace(self.log, pieces=[self.log.pieces[number] for number in wave])
+            log = self.log.of(wave)
             table = patience.with_(lambda: self._blocks(log, MESSAGE.schema, work, PLACES_DDL).toArrow())
             places = [Place(*row) for row in zip(*(table[name].to_pylist() for name in PLACES.names), strict=True)]
             taken.laid(places)

@@ -7,7 +7,7 @@ the log twice was enqueued once, so both are in one span.
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,8 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 SECOND = 1_000_000
 LANES = 8  # topics of different lanes are sent side by side
 PACK_ROWS, PACK_BYTES = 16_000, 8 << 20
-GONE, AGAIN = (11, 12), 10  # kinds of events: cancelled, deleted; replayed
+GONE = (11, 12)  # kinds of events: cancelled, deleted
+DECIDING = (*GONE, 10)  # and replayed
 COUNTS = pa.schema([("second", pa.int64()), ("messages", pa.int64()), ("bytes", pa.int64()), ("piece", pa.int64())])
 COUNTS_DDL = "second long, messages long, bytes long, piece long"
 ENDS = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("kind", pa.int16())])
@@ -72,6 +73,10 @@ class Log:
     url: str
     names: Names
 
+    def of(self, numbers: Sequence[int]) -> "Log":
+        """Some pieces alone, numbered anew."""
+        return replace(self, pieces=[self.pieces[number] for number in numbers])
+
     def tables(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, kinds: Sequence[int] = ()
     ) -> Iterator[Numbered]:
@@ -103,7 +108,7 @@ def ends(log: Log, until_us: int | None) -> Batches:
     """Steps that decide whether a message is still meant."""
 
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, table in log.tables(batches, STEPS, kinds=(*GONE, AGAIN)):
+        for _, table in log.tables(batches, STEPS, kinds=DECIDING):
             if until_us is not None:
                 table = table.filter(pc.less_equal(table["at"].cast(pa.int64()), until_us))  # noqa: PLW2901
             yield from table.select(ENDS.names).cast(ENDS).to_batches()

@@ -33,12 +33,14 @@ def give_way(pid: int = 0) -> None:
         _set_slice(pid)
 
 
-def step_apart() -> None:
-    """Where we lead a session, it gets the least weight: with autogroups, the kernel's way on most machines, `nice`
-    counts within a session alone. Whether we have one is his choice who begins us: it is by his that he may end us."""
-    if sys.platform == "linux" and os.getsid(0) == os.getpid():
-        with contextlib.suppress(OSError):
-            Path("/proc/self/autogroup").write_text(str(LEAST_WEIGHT))
+def step_apart(pid: int = 0) -> None:
+    """Where that process, or we, lead a session, it gets the least weight: with autogroups, the kernel's way on most
+    machines, `nice` counts within a session alone. Whether we have one is his choice who begins us: it is by his that
+    he may end us. Each of PostgreSQL's processes has one."""
+    pid = pid or os.getpid()
+    with contextlib.suppress(OSError):
+        if sys.platform == "linux" and os.getsid(pid) == pid:
+            Path(f"/proc/{pid}/autogroup").write_text(str(LEAST_WEIGHT))
 
 
 def _set_slice(pid: int) -> None:

@@ -7,9 +7,10 @@ import pytest
 from mqueue.core.conf import Conf
 from pipeline import log
 from pipeline.layout import LAYOUTS
-from pipeline.log import Wanted, every_topic, horizons, pieces, topics_named
+from pipeline.log import Wanted, counted_pieces, every_topic, horizons, pieces, topics_named
 from pipeline.pieces import Piece, few
 from pipeline.pull import pull
+from shards.retention import connected
 from tests.pipeline.past import wait_until_complete
 from tests.pipeline.test_replay import send, served
 from tests.service import Service
@@ -42,6 +43,26 @@ def test_who_wants_very_many_topics_reads_them_all(lake: Conf, served: Service, 
     today = frozenset([datetime.datetime.now(datetime.UTC).date()])
     found = pieces(lake, "message", Wanted(today, everything), horizons(lake))
     assert sum(rows_of(piece, None) for piece in found) >= 3
+
+
+def test_a_range_of_times_is_counted_where_it_lies(lake: Conf, served: Service, namespace: str) -> None:
+    send(served, namespace, "t", range(30))
+    then = datetime.datetime.now(datetime.UTC).replace(microsecond=0) - datetime.timedelta(hours=1)
+    for url in lake.shard_urls:
+        with connected(url) as connection:
+            connection.execute(
+                "UPDATE message SET enqueued_at = %s + (convert_from(payload, 'UTF8')::int / 10) * interval '1 s' "
+                "WHERE topic IN (SELECT id FROM topic WHERE namespace = %s)",
+                [then, namespace],
+            )
+    wait_until_complete(lake)
+    wanted = Wanted(frozenset([datetime.datetime.now(datetime.UTC).date()]), topics_named(lake, namespace, None))
+    until = then + datetime.timedelta(seconds=2)
+    ((piece, counts),) = counted_pieces(lake, wanted, horizons(lake), then, until)
+    first = int(then.timestamp())
+    assert counts == [(first, 10, 10), (first + 1, 10, 20)]  # numbers of one and of two digits
+    assert (piece.rows, rows_of(piece, few(wanted.names))) == (20, 20)
+    assert not counted_pieces(lake, wanted, horizons(lake), then - datetime.timedelta(hours=1), then)
 
 
 def cancel(served: Service, namespace: str, topic: str, ids: list[int]) -> None:
