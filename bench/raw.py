@@ -13,7 +13,7 @@ from bench.service import Service
 from launch import embedded
 
 RUNS = count(1)
-CLAIMED, CLAIMS = 300_000, 10_000  # messages and statements a second, at most
+CLAIM_S, ROW_S = 0.0003, 0.000006  # what a claim takes, and each of its rows, at least
 CLAIM_TOPIC = 10  # and the next ones, each of them new
 # Ids ascend in each client, which suits the indexes better than random ones would.
 MESSAGE = """\
@@ -67,8 +67,9 @@ def cycle(service: Service, database: str, seconds: float, **orders: Any) -> Sam
 
 def claim(service: Service, database: str, seconds: float, **orders: Any) -> Sample:
     """The second half of the cycle, with enough that waits."""
-    most = min(CLAIMED, CLAIMS * orders.get("batch", 1000))
-    depth, topic = round(most * (seconds + 0.5)), CLAIM_TOPIC + next(RUNS)
+    batch = orders.get("batch", 1000)
+    depth = round((seconds + 0.5) * batch / (CLAIM_S + ROW_S * batch))
+    topic = CLAIM_TOPIC + next(RUNS)
     return rows(service, database, work="claim", topic=topic, seconds=seconds, depth=depth, **orders)
 
 

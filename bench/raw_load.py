@@ -112,6 +112,7 @@ class Raw:
             self._take()
             self.done += self._batch
             self.took = time.perf_counter() - began
+        self._connection.execute("TRUNCATE message, delivery")  # or autovacuum would be at work in what comes next
 
     def _take(self) -> None:
         found = self._connection.execute(CLAIM, self._wanted, binary=True).fetchall()
