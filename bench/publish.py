@@ -87,12 +87,19 @@ def bar_line(row: dict[str, Any]) -> list[str]:
 
 def cost_section(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """What a message costs."""
-    head = ("a message of", "WAL bytes", "transactions", *(f"{part}, us" for part in report.PARTS), "waits")
+    head = (
+        "a message of",
+        "WAL bytes",
+        "transactions",
+        *(f"{part}, us" for part in report.PARTS),
+        "waits",
+        "dead rows",
+    )
     lines = []
     for title, cost in report.costs(rows).items():
         cpu = [f"{cost['cpu_us'][part]:,.1f}" for part in report.PARTS]
-        waits = ", ".join(f"{name} {count}" for name, count in list(cost["waits"].items())[:3])
-        lines.append([title, f"{cost['wal_bytes']:,.0f}", f"{cost['transactions']:.3f}", *cpu, waits])
+        rest = [report.waits(cost), report.dead_rows(cost)]
+        lines.append([title, f"{cost['wal_bytes']:,.0f}", f"{cost['transactions']:.3f}", *cpu, *rest])
     yield from markdown(head, lines)
 
 

@@ -106,12 +106,24 @@ def cost_table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     if not costs(rows):
         return
     head = " ".join(f"{name:>8}" for name in ("WAL B", "txns", *PARTS))
-    yield f"{'a message costs (CPU in us)':<46} {head}  cores of others; sessions by what they wait for"
+    yield f"{'a message costs (CPU in us)':<46} {head}  cores of others; sessions by what they wait for; dead rows left"
     for title, cost in costs(rows).items():
         figures = [f"{cost['wal_bytes']:,.0f}", f"{cost['transactions']:.3f}"]
         figures += [f"{cost['cpu_us'][part]:,.1f}" for part in PARTS]
-        waits = ", ".join(f"{name} {count}" for name, count in list(cost["waits"].items())[:3])
-        yield f"{title[:46]:<46} {' '.join(f'{each:>8}' for each in figures)}  {cost['cores_of_others']}; {waits}"
+        yield (
+            f"{title[:46]:<46} {' '.join(f'{each:>8}' for each in figures)}  {cost['cores_of_others']}; "
+            f"{waits(cost)}; {dead_rows(cost)}"
+        )
+
+
+def waits(cost: dict[str, Any]) -> str:
+    """Sessions of the server, by what most of them waited for."""
+    return ", ".join(f"{name} {count}" for name, count in list(cost["waits"].items())[:3])
+
+
+def dead_rows(cost: dict[str, Any]) -> str:
+    """In the tables that had most when it was over."""
+    return ", ".join(f"{name} {count:,}" for name, count in list(cost["dead_rows"].items())[:2])
 
 
 def costs(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:

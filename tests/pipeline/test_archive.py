@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from mqueue.core.conf import Conf, conf
-from mqueue.core.linux import GENTLY
+from mqueue.core.linux import GENTLY, LEAST_WEIGHT
 from pipeline.archive import archive, seal
 from pipeline.chunks import Chunk, arranged, copy_one
 from pipeline.digests import sums
@@ -446,6 +446,8 @@ def test_its_session_on_the_server_of_this_machine_gives_way_too(lake: Conf) -> 
         make_way(backend, is_local=True)
         if os.geteuid() in (0, psutil.Process(backend).uids().effective):
             assert os.getpriority(os.PRIO_PROCESS, backend) == max(GENTLY, before)
+            group = Path(f"/proc/{backend}/autogroup")
+            assert not group.exists() or group.read_text().split()[-1] == str(LEAST_WEIGHT)
     before = os.getpriority(os.PRIO_PROCESS, 0)
     make_way(os.getpid(), is_local=True)  # no session of a server
     assert os.getpriority(os.PRIO_PROCESS, 0) == before

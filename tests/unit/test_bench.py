@@ -159,6 +159,16 @@ def test_what_was_not_measured_says_why() -> None:
 LIMITS = [f"{LIMIT}{n}" for n in range(5)]
 
 
+def test_what_a_message_costs_tells_the_dead_rows_that_it_leaves() -> None:
+    cost = {
+        "wal_bytes": 700.2, "transactions": 0.5, "cpu_us": dict.fromkeys(report.PARTS, 1.0), "cores_of_others": 0.0,
+        "waits": {"CPU": 0.5}, "dead_rows": {"delivery": 110187, "tally": 33, "level": 1},
+    }  # fmt: skip
+    rows = [report.as_json(Row("a", "", "messages/s", Series("drained", [1], costs=[cost])))]
+    assert [*report.cost_table(rows)][-1].endswith("CPU 0.5; delivery 110,187, tally 33")
+    assert [*publish.cost_section(rows)][-1].endswith("| CPU 0.5 | delivery 110,187, tally 33 |")
+
+
 @pytest.fixture
 def curve() -> Curve:
     drawn = Curve("curve_waiting", "more", "messages waiting", "messages/s")
