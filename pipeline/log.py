@@ -145,7 +145,10 @@ def _live(
     conf: Conf, parent: str, wanted: Wanted, shard: int, below: int, archived: Archived, rows: int | None
 ) -> Iterator[Piece]:
     most, about = rows or PIECE_BYTES, rows or PIECE_BYTES // ROW_BYTES
-    split = statement(f"{'event_' * (parent == 'event')}splits{'_rows' * bool(rows)}")
+    if parent == "message":
+        split = statement("splits_rows") if rows else statement("splits")
+    else:
+        split = statement("event_splits_rows") if rows else statement("event_splits")
     asked = {"horizon": below, "topics": few(wanted.names), "kinds": wanted.kinds and [*wanted.kinds], "most": most}
     for connection, day in _days(conf, parent, wanted, shard, archived):
         for low, high in connection.execute(split, asked | {"day": day}).fetchall():
