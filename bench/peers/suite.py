@@ -13,7 +13,7 @@ from bench.core import PREFILL, fill
 from bench.peers.install import python
 from bench.rows import Row, Series
 from bench.service import Service
-from bench.stage import Stage, try_once
+from bench.stage import Measure, Stage, add_round
 
 PEERS = ("procrastinate", "pgqueuer", "pgmq", "pgmq_http", "awa", "celery", "saq")
 NAMES = tuple(f"peer_{peer}" for peer in PEERS)
@@ -24,7 +24,7 @@ WORKS = {
 }
 TEMPLATE, DATABASE, REDIS_DB = "bench_peer_template", "bench_peer", 5
 OURS_QUICKEST = 60_000
-Ways = Mapping[str, Mapping[str, Callable[[], Sample]]]
+Ways = Mapping[str, Callable[[], Sample]]
 
 
 def scene(stage: Stage, names: set[str]) -> list[Row]:
@@ -52,17 +52,14 @@ class Player:
         self.series = {work: Series(f"{self.name}: {title}") for work, title in WORKS.items()}
         self.notes: dict[str, str] = {}
 
-    def play(self, work: str, turn: int) -> None:
-        """Measure one work once, in each way that there is; the best way counts."""
+    def ways(self, work: str, turn: int) -> Ways:
+        """In which it can do one work; none where it has no call for it."""
         raise NotImplementedError
 
-    def add(self, work: str, samples: dict[str, Sample]) -> None:
-        """A round's best."""
-        if samples:
-            best = max(samples.values(), key=lambda sample: sample.rate)
-            self.series[work].values.append(best.rate)
-            self.series[work].costs.append(best.cost)
-            self.series[work].variants.append({way: sample.rate for way, sample in samples.items()})
+    def play(self, work: str, turn: int) -> None:
+        if ways := self.ways(work, turn):
+            series = self.series[work]
+            add_round(self._stage, f"round {turn + 1}", Measure(series.title, ways), series)
 
     def rows(self) -> list[Row]:
         """One a work."""
@@ -72,7 +69,7 @@ class Player:
                 title,
                 "messages/s",
                 self.series[work],
-                note=self.notes.get(work, ""),
+                note=self.notes.get(work, "" if self.series[work].values else "failed"),
                 group="peers",
             )
             for work, title in WORKS.items()
@@ -84,10 +81,8 @@ class Ours(Player):
 
     name = "mqueue"
 
-    def play(self, work: str, turn: int) -> None:
-        label = f"round {turn + 1}: mqueue: {WORKS[work]}"
-        if sample := try_once(self._stage, label, partial(self._measure, work, turn)):
-            self.add(work, {"": sample})
+    def ways(self, work: str, turn: int) -> Ways:
+        return {"": partial(self._measure, work, turn)}
 
     def _measure(self, work: str, turn: int) -> Sample:
         seconds, topic = self._stage.seconds, f"peers-{work}-{turn}"
@@ -104,20 +99,15 @@ class Ours(Player):
 class Alone(Player):
     """PostgreSQL or Redis without a queue."""
 
-    def __init__(self, stage: Stage, service: Service, name: str, ways: Ways, **about: str) -> None:
+    def __init__(self, stage: Stage, service: Service, name: str, ways: Mapping[str, Ways], **about: str) -> None:
         self.name = name
         super().__init__(stage, service)
         self._ways = ways
         for series in self.series.values():
             series.details.update(about)
 
-    def play(self, work: str, turn: int) -> None:
-        samples = {}
-        for way, measure in self._ways[work].items():
-            label = f"round {turn + 1}: {self.name} alone: {WORKS[work]}, {way}"
-            if sample := try_once(self._stage, label, measure):
-                samples[way] = sample
-        self.add(work, samples)
+    def ways(self, work: str, turn: int) -> Ways:
+        return self._ways[work]
 
 
 def postgresql(stage: Stage, service: Service) -> Alone:
@@ -166,24 +156,18 @@ class Theirs(Player):
             stage.failures.append(f"{name}: {error}")
             self.notes = dict.fromkeys(WORKS, f"failed: {error}")
             return
+        if not self._about["batches"]:
+            self.notes["batch"] = "has no call for many"
         for series in self.series.values():
             series.details.update(self._about)
 
-    def play(self, work: str, turn: int) -> None:
-        if not self._about:
-            return
-        if work == "batch" and not self._about["batches"]:
-            self.notes[work] = "has no call for many"
-            return
-        samples = {}
-        for processes in self._about["at_once"][work]:
-            way = f"{processes} process{'es' * (processes > 1)}"
-            label = f"round {turn + 1}: {self.name} {self._about['version']}: {WORKS[work]}, {way}"
-            if sample := try_once(self._stage, label, partial(self._measure, work, processes)):
-                samples[way] = sample
-        if not samples:
-            self.notes[work] = "failed"
-        self.add(work, samples)
+    def ways(self, work: str, turn: int) -> Ways:
+        if work in self.notes:
+            return {}
+        return {
+            f"{number} process{'es' * (number > 1)}": partial(self._measure, work, number)
+            for number in self._about["at_once"][work]
+        }
 
     def _measure(self, work: str, processes: int) -> Sample:
         """In a fresh database and an empty Redis: what an earlier measurement left would slow some of them down."""
