@@ -11,6 +11,7 @@ from django.core.asgi import get_asgi_application
 from mqueue.api.bodies import Bodies
 from mqueue.api.bridge import bridge
 from mqueue.api.fastlane import FastLane, Receive, Scope, Send
+from mqueue.api.heads import Heads
 from mqueue.api.lifespan import lifespan
 from mqueue.api.wire import Wire, keep_closing_idle
 from mqueue.core.conf import conf
@@ -22,7 +23,9 @@ wires: set[Wire] = set()
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "lifespan":
-        scope.get("state", {}).update(lane=fast_lane, wires=wires, bodies=Bodies(conf().api.bodies_bytes))
+        scope.get("state", {}).update(
+            lane=fast_lane, wires=wires, heads=Heads(), bodies=Bodies(conf().api.bodies_bytes)
+        )
         await lifespan(receive, send, open_plane, close_plane)
     elif fast_lane and fast_lane.serves(scope["path"]):
         await fast_lane(scope, receive, send)

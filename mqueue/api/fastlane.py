@@ -8,10 +8,13 @@ from functools import partial
 from typing import Any
 
 from mqueue.api import plane
-from mqueue.api.handlers import Answer, Request, route
+from mqueue.api.handlers import ROUTES, Answer, Request, route
+from mqueue.api.heads import Head, Sight, is_plain
+from mqueue.api.peers import Peers
 from mqueue.api.plane import METRICS, OPEN_PATHS, Headers, Plane
 from mqueue.api.presence import Present, Watched
 from mqueue.core.conf import Conf
+from mqueue.core.errors import MqueueError, UnknownKey
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -34,7 +37,7 @@ class FastLane:
                 plane.require_method(method, plane.LOOKS)
                 return await self.plane.health.answer(path)
             if self.plane.peers:
-                await self.plane.peers.admit(client.peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+                await self._admit(self.plane.peers, client, headers)
             if path == METRICS:
                 plane.require_method(method, plane.LOOKS)
                 return await self.plane.metrics(headers)
@@ -49,6 +52,36 @@ class FastLane:
             return await handlers[method](self.plane.engine, principal, request)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets an answer
             return plane.refusal(error, method, path)
+
+    async def answer_again(self, head: Head, body: bytes, client: Present) -> Answer:
+        """To a request whose head is remembered: the rules that may have another outcome today."""
+        try:
+            if self.plane.peers:
+                await self._admit(self.plane.peers, client, head.headers)
+            try:
+                principal = head.verify()
+            except UnknownKey:
+                principal = await self.plane.principal(head.headers)
+            request = Request(head.method, head.path, head.query, body, "", client)
+            return await head.handler(self.plane.engine, principal, request)
+        except Exception as error:  # noqa: BLE001  whatever it is, the client gets an answer
+            return plane.refusal(error, head.method, head.path)
+
+    @staticmethod
+    async def _admit(peers: Peers, client: Present, headers: Headers) -> None:
+        await peers.admit(client.peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+
+    def head(self, seen: Sight, method: str, path: str, query: bytes, headers: Headers) -> Head | None:
+        """A head to remember, if it keeps the rules that look at nothing else."""
+        handler = ROUTES.get(path, {}).get(method)
+        if not handler or not is_plain(seen, headers):
+            return None
+        try:
+            plane.require_json(method, headers)
+            verify = self.plane.asking(headers)
+        except MqueueError:
+            return None
+        return Head(method, path, query, {k: v for k, v in headers.items() if k != b"content-length"}, handler, verify)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]

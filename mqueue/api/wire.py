@@ -20,6 +20,7 @@ from mqueue.api import plane
 from mqueue.api.bodies import COUNTED_FROM, Bodies
 from mqueue.api.fastlane import FastLane
 from mqueue.api.handlers import Answer
+from mqueue.api.heads import Head, Heads, Sight, sight
 from mqueue.api.presence import Present, first
 from mqueue.api.problems import problem
 from mqueue.core.errors import HeadTooLarge, Invalid, MqueueError, Overloaded, TooLarge, UnknownKey
@@ -49,8 +50,8 @@ class Exchange(Present):
     """One request of the data plane and its answer; uvicorn takes it for one of its cycles."""
 
     __slots__ = (
-        "body", "counted", "disconnected", "error", "headers", "is_known", "is_whole", "keep_alive", "method", "path",
-        "query", "response_complete", "size", "task", "wire",
+        "body", "counted", "disconnected", "error", "head", "headers", "is_known", "is_whole", "keep_alive", "method",
+        "path", "query", "response_complete", "size", "task", "wire",
     )  # fmt: skip
     message_event = _NoEvent()
 
@@ -62,6 +63,7 @@ class Exchange(Present):
         self.is_whole = self.disconnected = self.response_complete = False
         self.is_known: bool | None = None  # who sends it; asked when it becomes large
         self.error: MqueueError | None = None  # it is refused before it is here as a whole
+        self.head: Head | None = None  # it came with one that is remembered
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -108,7 +110,10 @@ class Exchange(Present):
             assert wire.lane  # or it would be Django's
             body = b"".join(self.body) if isinstance(self.body, list) else self.body
             self.body = b""
-            answer = await wire.lane.answer(self.method, self.path, self.query, self.headers, body, self)
+            if self.head:
+                answer = await wire.lane.answer_again(self.head, body, self)
+            else:
+                answer = await wire.lane.answer(self.method, self.path, self.query, self.headers, body, self)
             if wire.flow.write_paused:  # the client has not read what it got before
                 await wire.flow.drain()
             wire.reply(self, answer)
@@ -123,10 +128,12 @@ class Wire(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.lane: FastLane | None = self.app_state["lane"]
         self.open_wires: set[Wire] = self.app_state["wires"]
+        self.heads: Heads = self.app_state["heads"]
         self.bodies: Bodies = self.app_state["bodies"]
         self.waiting: asyncio.Future[None] | None = None  # of a long poll: done when it is to end early
         self.since = self.loop.time()  # when it last answered, or a request began to come
         self.is_ending = False  # the process is: the next answer is the last one here
+        self._is_between = True  # what comes next begins a request
         self._before: Any = None
         self._head_size = 0
 
@@ -146,6 +153,16 @@ class Wire(HttpToolsProtocol):
         self.end_waiting()
 
     def data_received(self, data: bytes) -> None:
+        seen = sight(data) if self._is_between and self.lane else None
+        if seen and (head := self.heads.get(seen)):
+            self._begin_again(head, seen.body)
+            return
+        before = self.cycle
+        self._parse(data)
+        if seen and self.cycle is not before and isinstance(self.cycle, Exchange) and self.heads.is_again(seen):
+            self._remember(seen, self.cycle)
+
+    def _parse(self, data: bytes) -> None:
         try:
             self.parser.feed_data(data)
         except HttpParserUpgrade:
@@ -163,6 +180,7 @@ class Wire(HttpToolsProtocol):
         self.url = b""
         self.headers = []
         self._head_size = 0
+        self._is_between = False
         self.since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -193,6 +211,7 @@ class Wire(HttpToolsProtocol):
                 self._count(exchange)
 
     def on_message_complete(self) -> None:
+        self._is_between = self.parser.should_keep_alive() and not self.parser.should_upgrade()
         exchange = self.cycle
         if not isinstance(exchange, Exchange):
             super().on_message_complete()
@@ -286,6 +305,21 @@ class Wire(HttpToolsProtocol):
             return
         if headers.get(b"expect", b"").lower() == b"100-continue":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _begin_again(self, head: Head, body: bytes) -> None:
+        """Past the parser, which has read this head before, and is told nothing of this request."""
+        exchange = Exchange(self, head.method, head.path, head.query, head.headers)
+        exchange.head, exchange.body, exchange.size, exchange.is_whole = head, body, len(body), True
+        self.since = self.loop.time()
+        self._before, self.cycle = self.cycle, exchange  # type: ignore[assignment]
+        self._start(exchange)
+
+    def _remember(self, seen: Sight, exchange: Exchange) -> None:
+        """What the parser and the rules made of a request, if the next one like it may go past them."""
+        if exchange.is_whole and exchange.keep_alive and not exchange.error:
+            assert self.lane  # or it would be Django's
+            if head := self.lane.head(seen, exchange.method, exchange.path, exchange.query, exchange.headers):
+                self.heads.learn(seen, head)
 
     def _begin_asgi(self) -> None:
         headers, url = self.headers, self.url

@@ -135,7 +135,8 @@ def test_a_revoked_key_is_refused_in_every_process_within_two_seconds(
     for asked in ({"kind": "HS256"}, {}):
         key = make(http, home, **asked)
         clients = [with_api_key(one, key) if key["kind"] == "api_key" else with_token(one, signed(key)) for one in both]
-        assert [stats(client, namespace) for client in clients] == [200, 200]
+        for _ in range(3):  # by then its requests are known, bytes and all
+            assert [stats(client, namespace) for client in clients] == [200, 200]
         began = time.monotonic()
         http.delete(f"{home}keys/{key['kid']}/")
         while [stats(client, namespace) for client in clients] != [401, 401]:
@@ -230,7 +231,7 @@ def test_a_jwk_is_taken_as_it_is(service: Service, http: httpx.Client, home: str
 def test_a_key_ends_at_its_time(service: Service, http: httpx.Client, home: str, namespace: str) -> None:
     until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))
     with with_api_key(service, make(http, home, expires_at=until)) as worker:
-        assert stats(worker, namespace) == 200
+        assert [stats(worker, namespace) for _ in range(3)] == [200] * 3
         service.until(lambda: stats(worker, namespace) == 401, 3, "it has ended")
 
 

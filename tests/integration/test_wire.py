@@ -10,6 +10,7 @@ from uvicorn.server import ServerState
 
 from mqueue.api import wire
 from mqueue.api.bodies import Bodies
+from mqueue.api.heads import Heads
 from mqueue.api.wire import Wire, keep_closing_idle
 
 Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -26,7 +27,7 @@ async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     monkeypatch.setattr(wire, "IDLE_S", 0.2)
     monkeypatch.setattr(wire, "LOOK_EVERY_S", 0.02)
     wires: set[Wire] = set()
-    shared = {"lane": None, "wires": wires, "bodies": Bodies(2**20)}
+    shared = {"lane": None, "wires": wires, "heads": Heads(), "bodies": Bodies(2**20)}
     config, state = Config(slow, http=Wire, ws="none", log_config=None), ServerState()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Wire(config=config, server_state=state, app_state=shared), "127.0.0.1", 0)
