@@ -30,26 +30,27 @@ class Head(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """A request that came in one piece: its head, but for the length in it, and its body."""
+    """The beginning of a request: its head, but for the length in it, and what came of its body."""
 
     key: bytes
     body: bytes
+    size: int  # of the body, when all of it is here
 
 
 def sight(data: bytes) -> Sight | None:
-    """None for what is no small request that is whole and alone, as far as can be seen."""
+    """None for what is no small request, or more than one."""
     end = data.find(END) + len(END)
-    if end < len(END) or end > USUAL or len(data) - end > COUNTED_FROM:
+    if end < len(END) or end > USUAL:
         return None
     at = data.find(LENGTH, 0, end)
     if at < 0:
-        return Sight(data, b"") if end == len(data) else None
+        return Sight(data, b"", 0) if end == len(data) else None
     start = at + len(LENGTH)
     stop = data.index(LINE, start)
     digits = data[start:stop]
-    if not digits.isdigit() or len(digits) > DIGITS or int(digits) != len(data) - end:
+    if not digits.isdigit() or len(digits) > DIGITS or not len(data) - end <= (size := int(digits)) <= COUNTED_FROM:
         return None
-    return Sight(data[:start] + data[stop:end], data[end:])
+    return Sight(data[:start] + data[stop:end], data[end:], size)
 
 
 class Heads:

@@ -134,6 +134,7 @@ class Wire(HttpToolsProtocol):
         self.since = self.loop.time()  # when it last answered, or a request began to come
         self.is_ending = False  # the process is: the next answer is the last one here
         self._is_between = True  # what comes next begins a request
+        self._missing = 0  # bytes of the body of a request that goes past the parser
         self._before: Any = None
         self._head_size = 0
 
@@ -153,9 +154,12 @@ class Wire(HttpToolsProtocol):
         self.end_waiting()
 
     def data_received(self, data: bytes) -> None:
+        if self._missing:
+            self._go_on(data)
+            return
         seen = sight(data) if self._is_between and self.lane else None
         if seen and (head := self.heads.get(seen)):
-            self._begin_again(head, seen.body)
+            self._begin_again(head, seen)
             return
         before = self.cycle
         self._parse(data)
@@ -306,17 +310,32 @@ class Wire(HttpToolsProtocol):
         if headers.get(b"expect", b"").lower() == b"100-continue":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _begin_again(self, head: Head, body: bytes) -> None:
+    def _begin_again(self, head: Head, seen: Sight) -> None:
         """Past the parser, which has read this head before, and is told nothing of this request."""
         exchange = Exchange(self, head.method, head.path, head.query, head.headers)
-        exchange.head, exchange.body, exchange.size, exchange.is_whole = head, body, len(body), True
+        exchange.head, exchange.body, exchange.size = head, seen.body, len(seen.body)
         self.since = self.loop.time()
         self._before, self.cycle = self.cycle, exchange  # type: ignore[assignment]
-        self._start(exchange)
+        self._missing = seen.size - exchange.size
+        if not self._missing:
+            exchange.is_whole = True
+            self._start(exchange)
+
+    def _go_on(self, data: bytes) -> None:
+        """Many clients send the body by itself."""
+        exchange, part, rest = self.cycle, data[: self._missing], data[self._missing :]
+        assert isinstance(exchange, Exchange)
+        exchange.add(part)
+        self._missing -= len(part)
+        if not self._missing:
+            exchange.is_whole = True
+            self._start(exchange)
+        if rest:
+            self.data_received(rest)
 
     def _remember(self, seen: Sight, exchange: Exchange) -> None:
         """What the parser and the rules made of a request, if the next one like it may go past them."""
-        if exchange.is_whole and exchange.keep_alive and not exchange.error:
+        if exchange.keep_alive:
             assert self.lane  # or it would be Django's
             if head := self.lane.head(seen, exchange.method, exchange.path, exchange.query, exchange.headers):
                 self.heads.learn(seen, head)

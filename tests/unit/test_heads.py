@@ -154,16 +154,37 @@ def test_what_has_more_to_say_is_read_each_time(lane: FastLane, sent: bytes) -> 
         assert not wire.again
 
 
-def test_a_body_that_looks_like_a_request_is_a_body(lane: FastLane) -> None:
+@pytest.mark.parametrize("path", ["/enqueue", "/ack"])
+def test_a_body_that_looks_like_a_request_is_a_body(lane: FastLane, path: str) -> None:
+    """Behind a head that is known, and behind one that the parser has to read."""
+    known = Heads()
+    for _ in range(REMEMBERED):
+        Reading(lane, known).data_received(request("/enqueue"))
+    wire, whole = Reading(lane, known), request(path, request("/enqueue"))
+    wire.data_received(whole[: -len(request("/enqueue"))])
+    wire.data_received(request("/enqueue"))
+    ((_, begun, *_, body, _, _),) = wire.begun
+    assert (begun, body) == (path, request("/enqueue"))
+    assert wire.again == (path == "/enqueue")
+
+
+def test_a_body_that_comes_by_itself_finds_its_head_known(lane: FastLane) -> None:
+    known = Heads()
+    for _ in range(REMEMBERED + 2):
+        wire, sent = Reading(lane, known), request(body=b'{"a": 1}')
+        for part in (sent[:-8], sent[-8:-3], sent[-3:] + request()):
+            wire.data_received(part)
+        assert [body for *_, body, _, _ in wire.begun] == [b'{"a": 1}', b"{}"]
+    assert wire.again == 2
+
+
+def test_two_that_come_together_are_two(lane: FastLane) -> None:
     known = Heads()
     for _ in range(REMEMBERED):
         Reading(lane, known).data_received(request())
-    wire, whole = Reading(lane, known), request(body=request())
-    wire.data_received(whole[: -len(request())])
-    wire.data_received(request())
-    ((*_, body, _, _),) = wire.begun
-    assert body == request()
-    assert not wire.again
+    wire = Reading(lane, known)
+    wire.data_received(request() + request(body=b"123"))
+    assert [body for *_, body, _, _ in wire.begun] == [b"{}", b"123"]
 
 
 def test_behind_the_last_request_of_a_connection_nothing_is_read(lane: FastLane) -> None:
@@ -238,7 +259,10 @@ def streams(draw: st.DrawFn) -> list[bytes]:
     kinds = draw(st.lists(REQUESTS, min_size=1, max_size=3))
     reads = []
     for sent in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=12)):
-        match draw(st.sampled_from(["whole", "whole", "whole", "cut", "with the next"])):
+        match draw(st.sampled_from(["whole", "whole", "body by itself", "cut", "with the next"])):
+            case "body by itself":
+                head, end, body = sent.partition(b"\r\n\r\n")
+                reads += [head + end, body]
             case "cut":
                 at = draw(st.integers(0, len(sent)))
                 reads += [sent[:at], sent[at:]]
