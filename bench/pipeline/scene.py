@@ -21,6 +21,7 @@ from mqueue.core.linux import leash
 
 MANAGE = [sys.executable, str(ROOT / "manage.py"), "pipeline"]
 QUIET_S = 10.0
+TURNS = 3  # of live traffic without and beside an archive
 WARM = 5  # roll-ups in one session; the quickest counts
 Say = Callable[[str], None]
 
@@ -58,20 +59,23 @@ class Scene:
         yield Row("archive_memory", "peak memory", "MB", peak, at_most=1600, group="pipeline")
 
     def beside_traffic(self) -> Iterator[Row]:
-        """Of another day, as long."""
-        before = self.day - datetime.timedelta(days=1)
-        self.say(f"making {self.rows} messages of {before}")
-        past.make_messages(self.service, before, self.rows, first=10**8)
-        quiet = self.quiet()
-        self.say("archiving, beside live traffic")
-        with Live(self.service) as beside:  # and nobody who samples the run, in the same process as the caller
-            subprocess.run(  # as the scheduler begins it, without a terminal
-                [*MANAGE, "archive"], env=self.service.env, cwd=ROOT, stdout=subprocess.DEVNULL, check=True,
-                start_new_session=True, preexec_fn=leash,
-            )  # fmt: skip
-        quiet += self.quiet()
-        without = one("live p99 without, before and after, us", 1e6 * p99(quiet))
-        with_ = one("live p99 beside", 1e6 * p99(beside.seconds))
+        """Of other days, each as long, and each between two times without: one p99 is a matter of luck."""
+        with_, without = Series("live p99 beside"), Series("live p99 without, before and after, us")
+        for turn in range(1, TURNS + 1):
+            before = self.day - datetime.timedelta(days=turn)
+            self.say(f"making {self.rows} messages of {before}")
+            past.make_messages(self.service, before, self.rows, first=turn * 10**8)
+            quiet = self.quiet()
+            self.say("archiving, beside live traffic")
+            with Live(self.service) as beside:  # and nobody who samples the run, in the same process as the caller
+                subprocess.run(  # as the scheduler begins it, without a terminal
+                    [*MANAGE, "archive"], env=self.service.env, cwd=ROOT, stdout=subprocess.DEVNULL, check=True,
+                    start_new_session=True, preexec_fn=leash,
+                )  # fmt: skip
+            quiet += self.quiet()
+            with_.values.append(1e6 * p99(beside.seconds))
+            without.values.append(1e6 * p99(quiet))
+            self.say(f"  p99 {with_.values[-1]:.0f} us beside, {without.values[-1]:.0f} without")
         yield Row("archive_live", "live p99", "ratio", with_, without, at_most=1.5, group="pipeline")
 
     def quiet(self) -> list[float]:
