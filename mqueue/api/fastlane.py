@@ -9,12 +9,12 @@ from typing import Any
 
 from mqueue.api import plane
 from mqueue.api.handlers import ROUTES, Answer, Request, route
-from mqueue.api.heads import Head, Sight, is_plain
+from mqueue.api.heads import ASKED, Head, Sight, is_plain
 from mqueue.api.peers import Peers
 from mqueue.api.plane import METRICS, OPEN_PATHS, Headers, Plane
 from mqueue.api.presence import Present, Watched
 from mqueue.core.conf import Conf
-from mqueue.core.errors import MqueueError, UnknownKey
+from mqueue.core.errors import MqueueError
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -58,10 +58,7 @@ class FastLane:
         try:
             if self.plane.peers:
                 await self._admit(self.plane.peers, client, head.headers)
-            try:
-                principal = head.verify()
-            except UnknownKey:
-                principal = await self.plane.principal(head.headers)
+            principal = await self.plane.principal(head.headers)
             request = Request(head.method, head.path, head.query, body, "", client)
             return await head.handler(self.plane.engine, principal, request)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets an answer
@@ -72,16 +69,17 @@ class FastLane:
         await peers.admit(client.peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
 
     def head(self, seen: Sight, method: str, path: str, query: bytes, headers: Headers) -> Head | None:
-        """A head to remember, if it keeps the rules that look at nothing else."""
+        """A head to remember, if we know who sends it, and it keeps the rules that look at nothing else."""
         handler = ROUTES.get(path, {}).get(method)
         if not handler or not is_plain(seen, headers):
             return None
         try:
+            self.plane.verify(headers)
             plane.require_json(method, headers)
-            verify = self.plane.asking(headers)
         except MqueueError:
             return None
-        return Head(method, path, query, {k: v for k, v in headers.items() if k != b"content-length"}, handler, verify)
+        asked = {name: value for name, value in headers.items() if name in ASKED}
+        return Head(method, path, query, asked, handler)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]

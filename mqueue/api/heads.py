@@ -3,30 +3,28 @@ what follows it. What such a head says has been read by the parser before, and t
 been kept by it. The figures are in docs/decisions/0011-one-thread-http.md.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mqueue.api.bodies import COUNTED_FROM
 from mqueue.api.handlers import Handler
-from mqueue.core.principals import Principal
 
 END, LENGTH, LINE = b"\r\n\r\n", b"ength: ", b"\r\n"  # of Content-Length, however it is written
 USUAL = 2048  # bytes of a head that is worth remembering
-MOST, MOST_ONCE = 1024, 8192  # heads, and those that came once
-DIGITS = 5  # of a length up to COUNTED_FROM
+MOST, MOST_ONCE = 4096, 8192  # heads, and those that came once
 # Who sends one of these has more to say than the bytes tell.
 TELLING = frozenset((b"transfer-encoding", b"expect", b"upgrade"))
+ASKED = frozenset((b"authorization", b"authorisation", b"x-api-key", b"x-forwarded-for"))  # each time
 
 
 class Head(NamedTuple):
-    """What a request's first lines say."""
+    """What a request's first lines say, as far as somebody asks for it later."""
 
     method: str
     path: str
     query: bytes
-    headers: Mapping[bytes, bytes]  # but for its length, which is not always the same
+    headers: Mapping[bytes, bytes]
     handler: Handler
-    verify: Callable[[], Principal]
 
 
 class Sight(NamedTuple):
@@ -39,8 +37,8 @@ class Sight(NamedTuple):
 
 def sight(data: bytes) -> Sight | None:
     """None for what is no small request, or more than one."""
-    end = data.find(END) + len(END)
-    if end < len(END) or end > USUAL:
+    end = data.find(END, 0, USUAL) + len(END)
+    if end < len(END):
         return None
     at = data.find(LENGTH, 0, end)
     if at < 0:
@@ -48,7 +46,8 @@ def sight(data: bytes) -> Sight | None:
     start = at + len(LENGTH)
     stop = data.index(LINE, start)
     digits = data[start:stop]
-    if not digits.isdigit() or len(digits) > DIGITS or not len(data) - end <= (size := int(digits)) <= COUNTED_FROM:
+    size = int(digits) if digits.isdigit() else -1
+    if size > COUNTED_FROM or size < len(data) - end:
         return None
     return Sight(data[:start] + data[stop:end], data[end:], size)
 
@@ -75,9 +74,9 @@ class Heads:
         return False
 
     def learn(self, seen: Sight, head: Head) -> None:
-        """It came for the second time, and this is what the parser made of it."""
+        """It came for the second time, and this is what the parser and the rules made of it."""
         if len(self._known) >= MOST:
-            self._known.clear()
+            del self._known[next(iter(self._known))]  # the oldest
         self._known[seen.key] = head
 
 

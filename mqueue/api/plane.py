@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from mqueue.api.exposition import Exposition
 from mqueue.api.handlers import Answer, route
@@ -66,11 +66,6 @@ class Plane:
         X-Api-Key."""
         verify, credential = self._credential(headers)
         return verify(credential)
-
-    def asking(self, headers: Headers) -> Callable[[], Principal]:
-        """As `verify`, for whoever asks with the same headers again."""
-        verify, credential = self._credential(headers)
-        return partial(verify, credential)
 
     def _credential(self, headers: Headers) -> tuple[Callable[[str], Principal], str]:
         given = headers.get(b"authorization") or headers.get(b"authorisation") or b""

@@ -172,7 +172,12 @@ class Wire(HttpToolsProtocol):
         except HttpParserUpgrade:
             super().shutdown()  # answered as if it had not been asked for
         except HttpParserError:
-            if self.is_busy:
+            exchange = self.cycle
+            if isinstance(exchange, Exchange) and not exchange.is_whole:
+                if not exchange.error:  # or it has its answer, and what else it sends is nothing to us
+                    exchange.is_whole = True  # as far as it can be read
+                    self._refuse(exchange, Invalid("This is no HTTP request", errors=[]))
+            elif self.is_busy:
                 super().shutdown()
                 self.end_waiting()
             else:
@@ -215,7 +220,7 @@ class Wire(HttpToolsProtocol):
                 self._count(exchange)
 
     def on_message_complete(self) -> None:
-        self._is_between = self.parser.should_keep_alive() and not self.parser.should_upgrade()
+        self._is_between = self.parser.should_keep_alive()
         exchange = self.cycle
         if not isinstance(exchange, Exchange):
             super().on_message_complete()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,6 +86,38 @@ def test_pipelined_requests_are_answered_in_their_order(line: socket.socket, tok
     assert answers[1][2] == b"[]"
     assert b"openapi" in answers[2][2]
     assert [message["body"] for message in json.loads(answers[5][2])] == [1]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_request_that_is_known_waits_for_the_one_before_it(
+    line: socket.socket, token: str, namespace: str, pieces: int
+) -> None:
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    known = request("POST", "/enqueue", token, one(namespace))
+    for _ in range(4):
+        line.sendall(known)
+        assert read_answers(line, 1)[0][0] == 200
+    line.sendall(request("GET", f"/dequeue?namespace={namespace}&topic=u&wait_ms=600", token))
+    time.sleep(0.1)
+    line.sendall(known[:-4] if pieces == 2 else known)
+    if pieces == 2:
+        time.sleep(0.1)
+        line.sendall(known[-4:])
+    polled, enqueued = read_answers(line, 2)
+    assert polled[2] == b"[]"
+    assert len(json.loads(enqueued[2])) == 1
+
+
+def test_what_is_no_http_is_told_so_behind_the_answer_before_it(
+    line: socket.socket, token: str, namespace: str
+) -> None:
+    chunked = request("POST", "/enqueue", token, b"", "transfer-encoding: chunked")
+    line.sendall(
+        request("GET", f"/dequeue?namespace={namespace}&topic=u&wait_ms=300", token) + chunked + b"no size\r\n"
+    )
+    polled, refused = read_answers(line, 2)
+    assert (polled[0], polled[2], refused[0]) == (200, b"[]", 400)
+    assert read_all(line) == b""
 
 
 def test_a_request_in_single_bytes_is_whole_in_the_end(line: socket.socket, token: str, namespace: str) -> None:
